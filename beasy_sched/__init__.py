@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         campaign,
         compare,
         explain,
+        foresee,
         generate_platform,
         generate_power,
         generate_workload,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
         read_run,
         report,
         simulate,
+        what_if,
     )
 
 __all__ = [
@@ -32,6 +34,7 @@ __all__ = [
     "campaign",
     "compare",
     "explain",
+    "foresee",
     "generate_platform",
     "generate_power",
     "generate_workload",
@@ -39,6 +42,7 @@ __all__ = [
     "read_run",
     "report",
     "simulate",
+    "what_if",
 ]
 
 

@@ -40,8 +40,8 @@ def distinct(values: npt.NDArray[np.integer]) -> list[int]:
         return sorted(set(values.tolist()))
     if (values == values[0]).all():
         return [int(values[0])]
-    found: list[int] = np.unique(values).tolist()
-    return found
+    values_once: list[int] = np.unique(values).tolist()
+    return values_once
 
 
 def total(values: FloatArray) -> float:
@@ -61,11 +61,11 @@ def all_of(mask: BoolArray) -> bool:
     return 0 not in mask.tobytes()
 
 
-def is_rising(ids: npt.NDArray[np.integer]) -> bool:
-    """Whether ``ids`` are sorted, each once."""
-    if len(ids) < 2:
+def are_places(ids: npt.NDArray[np.integer], size: int) -> bool:
+    """Whether ``ids`` are some of 0 to ``size`` - 1, sorted, each once."""
+    if not ids.size:
         return True
-    if len(ids) <= FEW:
+    if ids.size <= FEW:
         listed = ids.tolist()
-        return all(map(lt, listed, listed[1:]))
-    return bool((ids[1:] > ids[:-1]).all())
+        return listed[0] >= 0 and listed[-1] < size and all(map(lt, listed, listed[1:]))
+    return ids.item(0) >= 0 and ids.item(-1) < size and bool((ids[1:] > ids[:-1]).all())

@@ -51,10 +51,9 @@ from beasy_sched.protocol.notices import (
     CARBON_FIELD,
     POWER_FIELD,
     PRICE_FIELD,
-    SUN_FIELD,
     is_power,
     is_rate,
-    is_sun,
+    wrong_part,
 )
 from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR, TIME_TOLERANCE_S, j_to_kwh, w_to_kw
 
@@ -143,23 +142,23 @@ class RunInputs(KnownInputs):
     @cached_property
     def due_jobs(self) -> list[DueJob]:
         """The jobs that have a deadline, without those that have invalid fields."""
-        found = [DueJob(job.subtime_s, job.walltime_s, job.terms) for job in self.came]
+        due = [DueJob(job.subtime_s, job.walltime_s, job.terms) for job in self.came]
         for jobs in (workload.jobs for workload in self.workloads):
             for place, extras in jobs.extras.items():
                 submit_s = jobs.subtime_s.item(place)
                 with contextlib.suppress(TermsError):
                     terms = read_terms(jobs.ids[place], extras, submit_s)
                     if terms.deadline_s < math.inf:
-                        found.append(DueJob(submit_s, jobs.walltime_s.item(place), terms))
-        return found
+                        due.append(DueJob(submit_s, jobs.walltime_s.item(place), terms))
+        return due
 
     @cached_property
     def powers(self) -> AnnouncedPower:
         """The production in the events, without invalid powers."""
-        found = [event for event in self.events or () if is_power(event.data.get(POWER_FIELD))]
+        power_events = [event for event in self.events or () if is_power(event.data.get(POWER_FIELD))]
         return AnnouncedPower(
-            np.array([event.timestamp for event in found], dtype=np.float64),
-            np.array([float(event.data[POWER_FIELD]) for event in found], dtype=np.float64),
+            np.array([event.timestamp for event in power_events], dtype=np.float64),
+            np.array([float(event.data[POWER_FIELD]) for event in power_events], dtype=np.float64),
         )
 
     @cached_property
@@ -254,8 +253,8 @@ def look_at(inputs: RunInputs) -> list[Finding]:
         _platform, _versions, _machines, _workload, _order, _production, battery_size, _grid, _plan,
         _forecast, of_policy,
     )  # fmt: skip
-    found = [finding for check in checks for finding in check(inputs)]
-    return sorted(found, key=lambda finding: finding.level is Level.ODD)
+    findings = [finding for check in checks for finding in check(inputs)]
+    return sorted(findings, key=lambda finding: finding.level is Level.ODD)
 
 
 def _platform(inputs: RunInputs) -> Iterator[Finding]:
@@ -283,10 +282,10 @@ def _versions(inputs: RunInputs) -> Iterator[Finding]:
 
 def _formats(inputs: RunInputs) -> set[BatsimFormat]:
     """Return the Batsim versions of workloads and events."""
-    told = {
+    of_events = {
         BatsimFormat.BATSIM4 if event.text is None else BatsimFormat.BATSIM5 for event in inputs.events or ()
     }
-    return {workload.form for workload in inputs.workloads} | told
+    return {workload.form for workload in inputs.workloads} | of_events
 
 
 def _machines(inputs: RunInputs) -> Iterator[Finding]:
@@ -416,7 +415,7 @@ def _grid(inputs: RunInputs) -> Iterator[Finding]:
 
 
 def bad_rate(events: Iterable[ExternalEvent]) -> Finding | None:
-    """Return a finding if an event has an invalid price, carbon intensity or solar power."""
+    """Return a finding if an event has an invalid price, carbon intensity or part of the production."""
     for event in events:
         for field in (PRICE_FIELD, CARBON_FIELD):
             value = event.data.get(field)
@@ -424,10 +423,10 @@ def bad_rate(events: Iterable[ExternalEvent]) -> Finding | None:
                 return fails(
                     "rates-bad", f"{event.where}: {field}: found {found_text(value)}, expected a number"
                 )
-        if not is_sun(event.data):
-            found = event.data[SUN_FIELD]
+        if (part := wrong_part(event.data)) is not None:
+            share = event.data[part]
             expected = f"expected watts, at least 0 and at most {POWER_FIELD}"
-            return fails("sun-bad", f"{event.where}: {SUN_FIELD}: found {found_text(found)}, {expected}")
+            return fails("sun-bad", f"{event.where}: {part}: found {found_text(share)}, {expected}")
     return None
 
 
@@ -501,21 +500,21 @@ def low_wind(series: TimeSeries) -> Finding | None:
 def figures(inputs: RunInputs) -> dict[str, float | int | None]:
     """Return the contents of `facts` as numbers, in SI units; None for missing ones."""
     platform, jobs, powers = inputs.platform, inputs.jobs, inputs.powers
-    known = len(powers.times_s) > 0
-    told = platform is not None and platform.has_powers
+    has_powers = len(powers.times_s) > 0
+    draws_known = platform is not None and platform.has_powers
     return {
         "hosts": platform.size if platform else None,
-        "full_draw_w": full_draw_w(platform) if platform and told else None,
+        "full_draw_w": full_draw_w(platform) if platform and draws_known else None,
         "jobs": sum(len(workload.jobs) for workload in inputs.workloads) if inputs.workloads else None,
         "median_run_s": float(np.median(jobs.limited_run_s)) if jobs else None,
         "median_share_of_walltime": jobs.median_share if jobs else None,
         "load": inputs.load,
         "run_s": inputs.end_s,
         "power_covered_s": powers.covered_s if inputs.events is not None else None,
-        "power_step_s": powers.lasting_s if known else None,
-        "power_peak_w": float(powers.values_w.max()) if known else None,
-        "power_mean_w": inputs.mean_power_w if known else None,
-        "capacity_factor": inputs.capacity_factor if known else None,
+        "power_step_s": powers.lasting_s if has_powers else None,
+        "power_peak_w": float(powers.values_w.max()) if has_powers else None,
+        "power_mean_w": inputs.mean_power_w if has_powers else None,
+        "capacity_factor": inputs.capacity_factor if has_powers else None,
         "forecast_peak_w": float(inputs.predicted_w.max()) if len(inputs.predicted_w) else None,
         "planned_s": inputs.plans.end_s - inputs.plans.start_s if inputs.plans else None,
     }
@@ -597,11 +596,11 @@ def _platform_facts(platform: Platform) -> Iterator[tuple[str, str]]:
         gflops = sorted({kind.speeds_flops[kind.fastest] / 1e9 for kind in platform.kinds})
         speeds = f", {_between(gflops)} Gflop/s"
     yield "hosts", f"{platform.size:,}{speeds}"
-    known = [kind for kind in platform.kinds if kind.idle_w]
+    with_powers = [kind for kind in platform.kinds if kind.idle_w]
     powers = "none"
-    if known:
-        idle = sorted({kind.idle_w[kind.fastest] for kind in known})
-        full = sorted({kind.full_w[kind.fastest] for kind in known})
+    if with_powers:
+        idle = sorted({kind.idle_w[kind.fastest] for kind in with_powers})
+        full = sorted({kind.full_w[kind.fastest] for kind in with_powers})
         missing = "" if platform.has_powers else "; some hosts have none"
         powers = f"{_between(idle)} W idle, {_between(full)} W computing{missing}"
     yield "powers", powers

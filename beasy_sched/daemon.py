@@ -457,12 +457,12 @@ def _accepted(connection: int, port: int) -> socket.socket | None:
     with contextlib.ExitStack() as undo, contextlib.suppress(OSError):
         copy = os.dup(connection)
         undo.callback(os.close, copy)
-        found = socket.socket(fileno=copy)
+        accepted = socket.socket(fileno=copy)
         undo.pop_all()
-        name = found.getsockname()
+        name = accepted.getsockname()
         if isinstance(name, tuple) and name[1] == port:
-            return found
-        found.close()
+            return accepted
+        accepted.close()
     return None
 
 
@@ -490,10 +490,10 @@ def _cut_off(connection: int, port: int) -> None:
 def _check_socket_file(endpoint: str, path: str) -> None:
     """Raise ConfigError for a file that is not a socket, or in use: ZeroMQ would delete it."""
     try:
-        found = os.lstat(path)
+        status = os.lstat(path)
     except (OSError, ValueError):  # no such file, or ZeroMQ reports the error in the name
         return
-    if not stat.S_ISSOCK(found.st_mode):
+    if not stat.S_ISSOCK(status.st_mode):
         raise ConfigError(
             f"cannot listen on {endpoint!r}: {path} exists and is not a socket; choose another name"
         )

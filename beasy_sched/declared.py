@@ -31,8 +31,8 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Means:
-    """Metadata of an option: ``Annotated[float, Means("longest run", unit="s")]``."""
+class OptionDoc:
+    """Metadata of an option: ``Annotated[float, OptionDoc("longest run", unit="s")]``."""
 
     meaning: str
     """Short description; ``{default}`` is replaced by the default."""
@@ -55,7 +55,7 @@ def _hints(kind: Any) -> dict[str, Any]:
     return get_type_hints(kind, include_extras=True)
 
 
-def meaning_of(kind: type[Any], name: str) -> Means:
+def meaning_of(kind: type[Any], name: str) -> OptionDoc:
     """Return the metadata of a field of a class of options, or of its base class.
 
     Raises LookupError if there is none.
@@ -63,7 +63,7 @@ def meaning_of(kind: type[Any], name: str) -> Means:
     for each in kind.__mro__:
         if name in inspect.get_annotations(each):
             for said in getattr(_hints(each)[name], "__metadata__", ()):
-                if isinstance(said, Means):
+                if isinstance(said, OptionDoc):
                     return said
     raise LookupError(f"{kind.__name__}.{name}: has no description")
 
@@ -127,9 +127,9 @@ def check(options: Any) -> None:
 
 def check_choice(name: str, value: object, choices: Iterable[object]) -> None:
     """Raise ConfigError unless the value of an option is one of its choices."""
-    known = [*choices]
-    if value not in known:
-        raise ConfigError(f"{name}: found {value!r}, expected one of {', '.join(map(str, known))}")
+    allowed = [*choices]
+    if value not in allowed:
+        raise ConfigError(f"{name}: found {value!r}, expected one of {', '.join(map(str, allowed))}")
 
 
 def _choices(hint: Any) -> tuple[Any, ...]:

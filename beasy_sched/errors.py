@@ -101,9 +101,9 @@ class Failures:
         except (BeasyError, MemoryError, Interrupted) as error:
             self.all.append(error)
         except Exception as error:
-            told = BeasyError(f"{what}: {why(error)}")
-            told.__cause__ = error
-            self.all.append(told)
+            reported = BeasyError(f"{what}: {why(error)}")
+            reported.__cause__ = error
+            self.all.append(reported)
 
     def raise_first(self) -> None:
         """Raise the first recorded error, if any."""
@@ -136,5 +136,5 @@ def why(error: BaseException) -> str:
     """Return in a few words why a run ended early."""
     if isinstance(error, KeyboardInterrupt):
         return "stopped by the user"
-    told = isinstance(error, BeasyError | Interrupted)
-    return shortened(str(error) if told else f"internal error: {error!r}", LONGEST_ERROR)
+    is_message = isinstance(error, BeasyError | Interrupted)
+    return shortened(str(error) if is_message else f"internal error: {error!r}", LONGEST_ERROR)

@@ -77,14 +77,14 @@ class Range:
 
     def expected_not(self, value: object) -> str:
         """Return the expected range after ``value`` was found, with the bound that is otherwise implied."""
-        told = self.expected
+        expected = self.expected
         if not isinstance(value, (int, float)):
-            return told
+            return expected
         if value < self.least and self.least in (ANY_NUMBER.least, ANY_WHOLE.least):
-            return f"{told}, at least {'-2**63' if self.whole else f'{self.least:g}'}"
-        if value > self.most and "at most" not in told and " to " not in told:
-            return f"{told}, at most {'2**63 - 1' if self.most == LARGEST_WHOLE else f'{self.most:g}'}"
-        return told
+            return f"{expected}, at least {'-2**63' if self.whole else f'{self.least:g}'}"
+        if value > self.most and "at most" not in expected and " to " not in expected:
+            return f"{expected}, at most {'2**63 - 1' if self.most == LARGEST_WHOLE else f'{self.most:g}'}"
+        return expected
 
 
 ANY_NUMBER: Final = Range()

@@ -92,20 +92,20 @@ def reworded(
     """Return msgspec's "... - at `$.noise.sigma`" as "noise.sigma: found ..., expected ..."."""
     what, _, place = message.partition(" - at `")
     is_key = place.startswith(_KEY_IN)
-    place, kind, found = _at(place.removeprefix(_KEY_IN).removeprefix("$").rstrip("`"), values, root)
-    if is_key and isinstance(found, dict):
+    place, kind, value = _at(place.removeprefix(_KEY_IN).removeprefix("$").rstrip("`"), values, root)
+    if is_key and isinstance(value, dict):
         kind = get_args(kind)[0]
-        found = next((name for name in found if not _fits(name, kind, strict=False)), found)
+        value = next((name for name in value if not _fits(name, kind, strict=False)), value)
     quoted = _QUOTED.findall(what)
     if "unknown field" in what:
-        known = ", ".join(field_names(kind, shorthands if kind is root else ()))
-        expected = f"one of {known}" if known else "no fields"
+        names = ", ".join(field_names(kind, shorthands if kind is root else ()))
+        expected = f"one of {names}" if names else "no fields"
         name = quoted[0] or "''"
         return f"{place}.{name}: no such field, expected {expected}".lstrip(".")
     if "missing required field" in what:
         return f"{place}.{quoted[0]}: is missing".lstrip(".")
     return (
-        f"{place}: found {found_text(found)}, expected {_expected(kind, what, quoted, section)}".removeprefix(
+        f"{place}: found {found_text(value)}, expected {_expected(kind, what, quoted, section)}".removeprefix(
             ": "
         )
     )
@@ -114,25 +114,30 @@ def reworded(
 def _at(place: str, values: Any, root: Any) -> tuple[str, Any, Any]:
     """Return a position with the names that msgspec omits, its declared type, and the value found there."""
     kind: Any = root
-    found: Any = values
+    value_there: Any = values
     for name, index in _STEP.findall(place):
-        if index == "..." and isinstance(found, dict):
+        if index == "..." and isinstance(value_there, dict):
             kind = (get_args(kind) or (Any,))[-1]
-            wrong = next((key for key, value in found.items() if not _fits(value, kind)), None)
+            wrong = next((key for key, value in value_there.items() if not _fits(value, kind)), None)
             if wrong is not None:
-                place, found = place.replace("[...]", f".{shortened(str(wrong))}", 1), found[wrong]
+                place, value_there = (
+                    place.replace("[...]", f".{shortened(str(wrong))}", 1),
+                    value_there[wrong],
+                )
         elif index:
-            found = found[int(index)] if index.isdigit() and isinstance(found, list) else found
+            value_there = (
+                value_there[int(index)] if index.isdigit() and isinstance(value_there, list) else value_there
+            )
             kind = (get_args(kind) or (Any,))[0 if get_origin(kind) is tuple else -1]
         else:
-            found = found.get(name, found) if isinstance(found, dict) else found
+            value_there = value_there.get(name, value_there) if isinstance(value_there, dict) else value_there
             if get_origin(kind) in _UNIONS:  # the position is the tag that distinguishes the options
                 break
             fields = msgspec.structs.fields(kind) if _is_struct(kind) else ()
             kind = next((field.type for field in fields if field.encode_name == name), Any)
-        if isinstance(found, dict):
-            kind = _chosen(kind, found)
-    return place.lstrip("."), kind, found
+        if isinstance(value_there, dict):
+            kind = _chosen(kind, value_there)
+    return place.lstrip("."), kind, value_there
 
 
 def _fits(value: Any, kind: Any, *, strict: bool = True) -> bool:
@@ -144,12 +149,12 @@ def _fits(value: Any, kind: Any, *, strict: bool = True) -> bool:
     return True
 
 
-def _chosen(kind: Any, found: dict[str, Any]) -> Any:
-    """Return the struct among the options of a union that ``found`` represents."""
+def _chosen(kind: Any, members: dict[str, Any]) -> Any:
+    """Return the struct among the options of a union that ``members`` represents."""
     structs = [option for option in get_args(kind) if _is_struct(option)]
     for option in structs if get_origin(kind) in _UNIONS else ():
         config = option.__struct_config__
-        if len(structs) == 1 or config.tag == found.get(config.tag_field):
+        if len(structs) == 1 or config.tag == members.get(config.tag_field):
             return option
     return kind
 
@@ -167,9 +172,11 @@ def _expected(kind: Any, what: str, quoted: list[str], section: str) -> str:
     if what.startswith("Expected") and quoted:
         kinds = {**_KINDS, "object": section}
         names = quoted[0].split(" | ")
-        told = " or ".join(kinds.get(name, name) for name in names if name != "int" or "float" not in names)
+        kinds_text = " or ".join(
+            kinds.get(name, name) for name in names if name != "int" or "float" not in names
+        )
         limit = _LIMIT.search(what)
-        return f"{told}, {_LIMITS[limit[1]]} {limit[2]}" if limit else told
+        return f"{kinds_text}, {_LIMITS[limit[1]]} {limit[2]}" if limit else kinds_text
     return what[:1].lower() + what[1:]
 
 

@@ -90,3 +90,27 @@ def format_duration(seconds: float) -> str:
         if seconds >= _UNITS_S[unit]:
             return f"{seconds / _UNITS_S[unit]:.4g} {unit}"
     return f"{seconds:g} s"
+
+
+def energy_text(energy_j: float) -> str:
+    """Format an energy with three digits: ``1.25 kWh``, ``109 Wh``."""
+    kwh = j_to_kwh(energy_j)
+    return f"{_digits(kwh)} kWh" if abs(kwh) >= 1 else f"{_digits(1000 * kwh)} Wh"
+
+
+def power_text(power_w: float) -> str:
+    """Format a power with three digits: ``970 W``, ``1.25 kW``."""
+    return f"{_digits(w_to_kw(power_w))} kW" if abs(power_w) >= 1000 else f"{_digits(power_w)} W"
+
+
+def percent_text(value: float) -> str:
+    """Format a percentage with two decimals: ``19.98 %``."""
+    return f"{value:.2f} %"
+
+
+def _digits(value: float) -> str:
+    """Format a number with three digits but no exponent: all digits before the point."""
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    text = f"{value:.3g}"
+    return "0" if float(text) == 0 or "e" in text else text

@@ -21,8 +21,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
-from beasy_sched.comparisons.days import MadeFiles
 from beasy_sched.errors import BeasyError
+from beasy_sched.plugins.campaigns.comparisons.days import MadeFiles
 from beasy_sched.policies.registry import policy_class
 from beasy_sched.signals import termination_signals
 

@@ -6,7 +6,7 @@ from functools import partial
 
 import msgspec
 
-from beasy_sched.campaigns.campaign_table import (
+from beasy_sched.plugins.campaigns.campaign_table import (
     COLUMNS,
     DEADLINE_COLUMNS,
     GRID_COLUMNS,

@@ -84,7 +84,7 @@ print(beasy_sched.compare([run]))
 STEP = """
 import beasy_sched.learning
 from beasy_sched.campaigns.scenario_file import parse_scenario
-from beasy_sched.learning.environment import CompensationEnv
+from beasy_sched.plugins.learning.environment import CompensationEnv
 import gymnasium, numpy
 scenario = parse_scenario(open("planned.toml").read())
 made = gymnasium.make(beasy_sched.learning.ENVIRONMENT, scenario=scenario, days=1)
@@ -201,7 +201,7 @@ REFUSED: dict[str, Callable[[], list[str]]] = {
     "dask": lambda: beasy(*CAMPAIGN, "on-dask", "--executor", "dask", "--scheduler", "tcp://localhost:1"),
     "bundle": lambda: beasy("campaign", "bundle", "finished"),
     "pybatsim": lambda: [sys.executable, "-c", "import beasy_sched.pybatsim"],
-    "learn": lambda: [sys.executable, "-c", "import beasy_sched.learning.environment"],
+    "learn": lambda: [sys.executable, "-c", "import beasy_sched.plugins.learning.environment"],
     "life": lambda: beasy("simulate", *RUN, "--site", "ageing.toml", "-q"),
     "metrics": lambda: beasy("simulate", *RUN, "--metrics", ":0", "-q"),
 }

@@ -7,6 +7,8 @@ from collections import Counter
 import pytest
 from hypothesis import settings
 
+from beasy_sched.plugin import own_plugins
+
 # An example may take long on a busy machine; pytest's own time limit holds for the test as a whole.
 settings.register_profile("project", deadline=None)
 settings.register_profile("quick", deadline=None, max_examples=25)
@@ -21,9 +23,12 @@ for number in (signal.SIGHUP, signal.SIGTERM):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the cases of sampled tests as slow, except the first ones of each."""
+    """Mark all but the first cases of sampled tests as slow, and skip tests of missing plug-ins."""
     cases: Counter[str] = Counter()
     for item in items:
+        needed = {name for marker in item.iter_markers("plugins") for name in marker.args}
+        if missing := needed - {plugin.name for plugin in own_plugins()}:
+            item.add_marker(pytest.mark.skip(reason=f"without plug-in {', '.join(sorted(missing))}"))
         if sampled := item.get_closest_marker("sampled"):
             test = item.nodeid.partition("[")[0]
             cases[test] += 1

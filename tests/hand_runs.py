@@ -6,7 +6,7 @@ from itertools import product
 
 import pandas as pd
 
-from beasy_sched.reports.paired import COMPARED
+from beasy_sched.plugins.campaigns.paired import COMPARED
 
 
 def hand_runs() -> pd.DataFrame:

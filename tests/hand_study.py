@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from studies.beasy.study import MEASURES
 
-from beasy_sched.reports.samples import Sample, bootstrap_weights
+from beasy_sched.plugins.campaigns.samples import Sample, bootstrap_weights
 
 SPREADS = np.linspace(-1.0, 1.0, 9)
 

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from beasy_sched.energy.storage import BatterySpec, HydrogenSpec, Storage
+from beasy_sched.energy.devices.battery import BatterySpec
+from beasy_sched.energy.devices.hydrogen import HydrogenSpec
+from beasy_sched.energy.storage import Storage
 from beasy_sched.model.platform import Platform, ServerKind, SleepState
 from beasy_sched.planner.plan import Plan, PlannedServers, Provenance
 from beasy_sched.planner.power_problem import PowerPlan, PowerProblem

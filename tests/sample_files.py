@@ -13,9 +13,6 @@ from recording_files import exchanges_in
 from small_campaign import SMALL
 from small_site import small_site
 
-from beasy_sched.campaigns.folder import read_manifest
-from beasy_sched.campaigns.scenario_file import read_scenario
-from beasy_sched.campaigns.status import status_of
 from beasy_sched.formats.batsim_events import read_external_events
 from beasy_sched.formats.batsim_workload import read_workload
 from beasy_sched.formats.forecast_source import read_forecast_file
@@ -26,8 +23,11 @@ from beasy_sched.formats.site_file import read_site
 from beasy_sched.formats.solar_history import read_solar_history
 from beasy_sched.formats.swf import SwfReader
 from beasy_sched.generate.platform_file import load_server
-from beasy_sched.policies.learned.model import read_model, shipped_model
-from beasy_sched.reports.run_data import read_run_data
+from beasy_sched.plugins.campaigns.folder import read_manifest
+from beasy_sched.plugins.campaigns.scenario_file import read_scenario
+from beasy_sched.plugins.campaigns.status import status_of
+from beasy_sched.plugins.learned.model import read_model, shipped_model
+from beasy_sched.plugins.reports.run_data import read_run_data
 from beasy_sched.run.results import RunTables, read_jobs, read_log, read_trace
 
 SWF = "; MaxProcs: 8\n" + "".join(

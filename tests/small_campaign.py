@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from beasy_sched.campaigns.campaign import Outcome, begin, go_on
-from beasy_sched.campaigns.scenario_file import parse_scenario
-from beasy_sched.campaigns.workers import Processes
+from beasy_sched.plugins.campaigns.campaign import Outcome, begin, go_on
+from beasy_sched.plugins.campaigns.processes import Processes
+from beasy_sched.plugins.campaigns.scenario_file import parse_scenario
 
 SMALL = """\
 name = "small"

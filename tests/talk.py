@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 
 from worlds import FAST
 
+from beasy_sched.energy.devices.battery import BatterySpec
 from beasy_sched.energy.site import GuardMode, GuardSettings, Site
-from beasy_sched.energy.storage import BatterySpec, Storage
+from beasy_sched.energy.storage import Storage
 from beasy_sched.engine import Session, SessionOptions
 from beasy_sched.engine.actions import Action, Start
 from beasy_sched.engine.policy import Policy, View

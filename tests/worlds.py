@@ -8,8 +8,7 @@ import numpy as np
 
 from beasy_sched.engine import Session
 from beasy_sched.engine.policy import Policy
-from beasy_sched.policies.greenslot.greenslot_policy import Mix
-from beasy_sched.policies.registry import make_policy
+from beasy_sched.policies.registry import built_in, make_policy
 from beasy_sched.testing import worlds
 from beasy_sched.testing.random_plans import plans_of, world_plans
 from beasy_sched.testing.witness import Witness
@@ -23,6 +22,8 @@ from beasy_sched.testing.worlds import (
     STEP_S,
     WorldJob,
     breaking_world,
+    charging_world,
+    complete_world,
     failing_world,
     green_world,
     random_world,
@@ -46,6 +47,8 @@ __all__ = [
     "World",
     "WorldJob",
     "breaking_world",
+    "charging_world",
+    "complete_world",
     "failing_world",
     "green_world",
     "plans_of",
@@ -60,7 +63,7 @@ __all__ = [
     "world_plans",
 ]
 
-SLOT_POLICIES = ("greenslot", "lowest-window", "conventional")
+SLOT_POLICIES = [name for name in ("greenslot", "lowest-window", "conventional") if name in built_in()]
 """Policies that decide at the starts of slots."""
 DEFAULT_SLOTS = {"slot_s": STEP_S, "window_h": 6 * STEP_S / 3600}
 _SHARED_OPTIONS = ("slot_s", "sleep", "default_slack_h", "internal_deadlines")
@@ -99,6 +102,8 @@ def slot_options(world: World) -> dict[str, Any]:
     slot_s = float(rng.choice([60.0, 60.0, 120.0, 180.0]))
     objectives: list[Any] = ["price", "price"]
     if world.grid is not None and world.grid.carbon:
+        from beasy_sched.plugins.greenslot.greenslot_policy import Mix
+
         objectives += ["carbon", Mix(price=1.0, carbon=0.001)]
     return {
         "slot_s": slot_s,

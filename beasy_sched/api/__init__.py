@@ -13,16 +13,26 @@ All functions work on files, the same as those of the command line and Batsim, a
 `ConfigError` for an argument, `InputError` for a file.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from beasy_sched.api.inputs import generate_platform, generate_power, generate_workload
-from beasy_sched.api.pages import explain, report
 from beasy_sched.api.plans import plan
-from beasy_sched.api.runs import Run, campaign, compare, read_run, simulate
+from beasy_sched.api.runs import Run, compare, read_run, simulate
+from beasy_sched.plugin import load, target_of
+
+if TYPE_CHECKING:
+    from beasy_sched.plugins.campaigns.from_python import campaign
+    from beasy_sched.plugins.foresee.from_python import foresee, what_if
+    from beasy_sched.plugins.reports.pages import explain, report
 
 __all__ = [
     "Run",
     "campaign",
     "compare",
     "explain",
+    "foresee",
     "generate_platform",
     "generate_power",
     "generate_workload",
@@ -30,4 +40,13 @@ __all__ = [
     "read_run",
     "report",
     "simulate",
+    "what_if",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Load what plug-ins add to the interface."""
+    target = target_of("interface", name) if not name.startswith("_") else None
+    if target is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return load(target)

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Annotated, Final
 
 from beasy_sched.api.declared_parameters import generator
-from beasy_sched.declared import Means
+from beasy_sched.declared import OptionDoc
 from beasy_sched.errors import ConfigError, PathLike
 from beasy_sched.generate.job_deadlines import DEADLINES
-from beasy_sched.generate.power_events import PowerOptions, SyntheticWeather
+from beasy_sched.generate.power_events import PowerOptions, Production, SyntheticWeather
 from beasy_sched.generate.workload import GeneratedWorkload, SwfOptions, SyntheticOptions
 
 _STEP_S: Final = 300.0
@@ -35,32 +35,38 @@ def generate_platform(servers: Mapping[str, int], path: PathLike, *, one_pstate:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Jobs:
+class _WorkloadOptions:
     """Options of a workload in addition to those of its kind."""
 
     swf: Annotated[
         PathLike | None,
-        Means("a trace in the Standard Workload Format; without it, the workload is synthetic"),
+        OptionDoc("a trace in the Standard Workload Format; without it, the workload is synthetic"),
     ] = None
     deadlines: Annotated[str, DEADLINES] = "none"
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Trace(SwfOptions, _Jobs):
-    """The workload of a trace."""
+class _TraceOptions(SwfOptions, _WorkloadOptions):
+    """Options of the workload of a trace."""
 
     swf: PathLike
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Drawn(SyntheticOptions, _Jobs):
-    """A synthetic workload."""
+class _SyntheticOptions(SyntheticOptions, _WorkloadOptions):
+    """Options of a synthetic workload."""
 
     swf: None = None
 
 
-@generator(_Trace, _Drawn, ("swf",), {"read": "traces: give swf", "drawn": "synthetic workloads"})
-def generate_workload(path: PathLike, options: _Trace | _Drawn) -> Path:
+@generator(
+    from_files=_TraceOptions,
+    synthetic=_SyntheticOptions,
+    inputs=("swf",),
+    only_from_files="traces: give swf",
+    only_synthetic="synthetic workloads",
+)
+def generate_workload(path: PathLike, options: _TraceOptions | _SyntheticOptions) -> Path:
     """Write a Batsim workload, and return its path: from a trace, or a synthetic one.
 
     Args:
@@ -70,12 +76,12 @@ def generate_workload(path: PathLike, options: _Trace | _Drawn) -> Path:
     Of synthetic workloads only:
 
     Args:
-        {drawn}
+        {synthetic}
 
     Of traces only:
 
     Args:
-        {read}
+        {from_files}
 
     An argument that is None has the default. Issues a UserWarning for anything unusual in a trace. Raises
     ConfigError and InputError.
@@ -85,7 +91,7 @@ def generate_workload(path: PathLike, options: _Trace | _Drawn) -> Path:
 
     made = (
         workload_from_swf(options.swf, options)
-        if isinstance(options, _Trace)
+        if isinstance(options, _TraceOptions)
         else synthetic_workload(options)
     )
     for text in made.report.warnings:
@@ -105,38 +111,39 @@ def _with_deadlines(workload: GeneratedWorkload, deadlines: str, seed: int) -> G
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Files:
-    """Sources of the power."""
+class _PowerSources:
+    """Files of the power."""
 
     pv: Annotated[
         PathLike | None,
-        Means(
+        OptionDoc(
             "solar: a Renewables.ninja, NASA POWER, ENTSO-E or CSV file; without any, weather is synthetic"
         ),
     ] = None
-    wind: Annotated[PathLike | None, Means("wind: the same kinds of file")] = None
+    wind: Annotated[PathLike | None, OptionDoc("wind: the same kinds of file")] = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Measured(PowerOptions, _Files):
-    """The power of files."""
+class _WeatherFileOptions(PowerOptions, _PowerSources):
+    """Options of the power of files."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Sky(SyntheticWeather, PowerOptions, _Files):
-    """The power of synthetic weather."""
+class _SyntheticWeatherOptions(SyntheticWeather, PowerOptions, _PowerSources):
+    """Options of the power of synthetic weather."""
 
     pv: None = None
     wind: None = None
 
 
 @generator(
-    _Measured,
-    _Sky,
-    ("pv", "wind"),
-    {"read": "files: give pv or wind", "drawn": "synthetic weather: omit pv and wind"},
+    from_files=_WeatherFileOptions,
+    synthetic=_SyntheticWeatherOptions,
+    inputs=("pv", "wind"),
+    only_from_files="files: give pv or wind",
+    only_synthetic="synthetic weather: omit pv and wind",
 )
-def generate_power(path: PathLike, options: _Measured | _Sky) -> Path:
+def generate_power(path: PathLike, options: _WeatherFileOptions | _SyntheticWeatherOptions) -> Path:
     """Write the power produced as Batsim's events, one per step of 300 s, and return the file's path.
 
     Args:
@@ -146,33 +153,22 @@ def generate_power(path: PathLike, options: _Measured | _Sky) -> Path:
     Of synthetic weather only:
 
     Args:
-        {drawn}
+        {synthetic}
 
     An argument that is None has the default. Issues a UserWarning for anything unusual in a file. Raises
     ConfigError and InputError.
     """
     from beasy_sched.formats.atomic import write_atomic
     from beasy_sched.formats.batsim_events import power_event_lines
-    from beasy_sched.formats.power_series import read_weather_file
     from beasy_sched.formats.table import parse_moment
     from beasy_sched.generate import power_events as power
     from beasy_sched.protocol.notices import SUN_FIELD
-    from beasy_sched.units import SECONDS_PER_DAY, kw_to_w
+    from beasy_sched.units import SECONDS_PER_DAY
 
     begin_s = parse_moment(options.start or power.SYNTHETIC_START)
     if begin_s is None:
         raise ConfigError(f"start: found {options.start!r}, expected a date such as 2024-06-01")
-    sky = None
-    if isinstance(options, _Sky):
-        sky = power.synthetic_series(options, seed=options.seed, start_s=begin_s, hours=24 * options.days)
-    plants = []
-    for file, size_kw, make in (
-        (options.pv, options.pv_kw, power.pv_production),
-        (options.wind, options.wind_kw, power.wind_production),
-    ):
-        series = read_weather_file(file) if file is not None else sky
-        if series is not None and size_kw > 0:
-            plants.append(make(series, installed_w=kw_to_w(size_kw)))
+    plants = _plants(options, begin_s)
     for plant in plants:
         for finding in plant.findings:
             warnings.warn(f"{plant.series.path}: {finding.text}", stacklevel=3)
@@ -181,3 +177,23 @@ def generate_power(path: PathLike, options: _Measured | _Sky) -> Path:
     made = power.site_power(plants, window)
     write_atomic(path, power_event_lines(made.total_w, _STEP_S, rates={SUN_FIELD: made.sun_w}))
     return Path(path)
+
+
+def _plants(options: _WeatherFileOptions | _SyntheticWeatherOptions, begin_s: int) -> list[Production]:
+    """Return the production of each plant, from its file or from synthetic weather from ``begin_s`` on."""
+    from beasy_sched.formats.power_series import read_weather_file
+    from beasy_sched.generate import power_events as power
+    from beasy_sched.units import kw_to_w
+
+    weather = None
+    if isinstance(options, _SyntheticWeatherOptions):
+        weather = power.synthetic_series(options, seed=options.seed, start_s=begin_s, hours=24 * options.days)
+    plants = []
+    for file, size_kw, production in (
+        (options.pv, options.pv_kw, power.pv_production),
+        (options.wind, options.wind_kw, power.wind_production),
+    ):
+        series = weather if file is None else read_weather_file(file)
+        if series is not None and size_kw > 0:
+            plants.append(production(series, installed_w=kw_to_w(size_kw)))
+    return plants

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from beasy_sched.declared import WINDOWS, check_choice
 from beasy_sched.errors import ConfigError, PathLike
 from beasy_sched.planner.plan import PlanStore
+from beasy_sched.plugin import drawing
 
 
 class OfflinePlan(PlanStore):
@@ -20,10 +21,7 @@ class OfflinePlan(PlanStore):
 
         Returns a matplotlib Figure. Raises ConfigError if matplotlib is missing.
         """
-        from beasy_sched.reports.notebook import for_notebooks
-        from beasy_sched.reports.plan_figures import plan_figure
-
-        return for_notebooks(plan_figure(self))
+        return drawing("plan in a notebook")(self)
 
     def __repr__(self) -> str:
         """The text that ``beasy-sched plan show`` prints."""
@@ -36,9 +34,9 @@ class OfflinePlan(PlanStore):
 
     def _repr_html_(self) -> str:
         from beasy_sched.outputs.tables import plan_rows
-        from beasy_sched.reports.notebook import table_of_rows
 
-        return table_of_rows([*plan_rows(self)], caption="Offline plan")
+        table: str = drawing("table in a notebook")([*plan_rows(self)], caption="Offline plan")
+        return table
 
 
 def plan(
@@ -104,7 +102,7 @@ def plan(
     check_choice("runs", runs, ["profile", "walltime"])
     if not WINDOWS.holds(windows):
         raise ConfigError(f"windows: found {windows}, expected {WINDOWS.expected}")
-    told: list[str] = []
+    texts: list[str] = []
     sources = PlanSources(
         platform,
         site,
@@ -116,7 +114,7 @@ def plan(
         season=season,
         walltimes=runs == "walltime",
         unit=unit,
-        tell=lambda kind, text: told.append(text),
+        tell=lambda kind, text: texts.append(text),
     )
     options = PlanOptions(
         surplus=Surplus(surplus),
@@ -129,7 +127,7 @@ def plan(
     try:
         made = OfflinePlan([*plan_from_files(sources, options.settled(), progress)])
     finally:
-        for text in told:
+        for text in texts:
             warnings.warn(text, stacklevel=2)
     if path is not None:
         write_plans(path, made)

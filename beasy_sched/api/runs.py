@@ -1,27 +1,29 @@
-"""Runs from Python: simulate, read, compare, and run campaigns."""
+"""Runs from Python: simulate, read and compare."""
 
 from __future__ import annotations
 
 import os
 import tempfile
 import warnings
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import UNSET
 
 from beasy_sched.declared import check_choice
+from beasy_sched.engine.placement import Placement
 from beasy_sched.errors import BeasyError, ConfigError, InputError, PathLike
 from beasy_sched.extras import load_optional
 from beasy_sched.formats.run_summary import read_summary
+from beasy_sched.model.restarts import OnKill
+from beasy_sched.plugin import drawing
 from beasy_sched.run.results import Places, RunTables, find_runs, place_of, places_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from beasy_sched.campaigns.tasks import Keep
     from beasy_sched.engine.policy import Policy
     from beasy_sched.outputs.tables import Contender
     from beasy_sched.planner.plan import PlanStore
@@ -44,9 +46,7 @@ class Run(RunTables):
         Returns a matplotlib Figure, which ``savefig`` writes to a file. Raises ConfigError if matplotlib
         or pandas is missing, and InputError if the run has no files to plot.
         """
-        from beasy_sched.reports.notebook import draw_run
-
-        return draw_run(self.prefix, width=width)
+        return drawing("run")(self.prefix, width=width)
 
     def __repr__(self) -> str:
         """The main figures, as plain text."""
@@ -62,10 +62,9 @@ class Run(RunTables):
 
     def _repr_html_(self) -> str | None:
         """HTML for notebooks; None, so that they show the text, if the files cannot be read."""
-        from beasy_sched.reports.notebook import run_card
-
         try:
-            return run_card(self.prefix)
+            card: str = drawing("run in a notebook")(self.prefix)
+            return card
         except BeasyError:
             return None
 
@@ -94,6 +93,9 @@ def simulate(
     replan: str | None = None,
     failures: PathLike | None = None,
     retry_s: float | None = None,
+    placement: Literal["own", "external"] | None = None,
+    suspend_s: float | None = None,
+    on_kill: Literal["drop", "requeue", "checkpoint"] | None = None,
     export: PathLike | None = None,
     progress: Callable[[float], None] | None = None,
 ) -> Run:
@@ -115,6 +117,13 @@ def simulate(
         failures: file of server failures (not available in Batsim): breakdowns and failed wake-ups.
         retry_s: initial delay before retrying to wake a server that failed to wake (default: 300;
             doubles with each further failure, up to 12 times), s.
+        placement: who starts jobs: the policy (``"own"``, the default), or an EASY scheduler within the
+            servers that the policy offers (``"external"``), as Slurm does when it keeps placing jobs.
+        suspend_s: with external placement: put servers to sleep that have been idle for this time, s, as
+            Slurm's SuspendTime (default: only those that are not offered).
+        on_kill: treatment of a job that the guard, the policy or a broken server ends: it is lost
+            (``"drop"``, the default), is submitted again from its beginning (``"requeue"``), or with what its
+            last checkpoint left (``"checkpoint"``).
         export: prefix of the files to write, such as ``"out/easy"`` (default: in a new temporary folder).
         progress: called from time to time with the share of the jobs submitted, 0 to 1.
 
@@ -126,6 +135,7 @@ def simulate(
     from beasy_sched.outputs.files import RunFiles
     from beasy_sched.planner.replanner import with_own_inputs
     from beasy_sched.run.in_process import run_in_process
+    from beasy_sched.run.repeating import InputsKeeper
     from beasy_sched.run.settings import ReplanSettings, RunSettings
     from beasy_sched.simulator import Inputs
 
@@ -140,16 +150,32 @@ def simulate(
         windows=windows,
         replan=None if replan is None else ReplanSettings(replan),
         retry_s=UNSET if retry_s is None else retry_s,
+        placement=UNSET if placement is None else _placement(placement),
+        suspend_s=UNSET if suspend_s is None else suspend_s,
+        on_kill=UNSET if on_kill is None else _on_kill(on_kill),
     )
     settings = with_own_inputs(settings, [workload], all_events)
     prefix = os.fspath(export) if export is not None else os.path.join(_new_folder(), "run")
     inputs = Inputs(platform, [workload], all_events, failures=failures)
-    summary = run_in_process(inputs, RunFiles(prefix, settings), progress)
+    keeper = InputsKeeper(prefix, inputs, settings)
+    summary = run_in_process(inputs, RunFiles(prefix, settings), progress, followers=[keeper])
     for text in summary.warnings:
         warnings.warn(text, stacklevel=2)
     if not summary.complete:
         warnings.warn(f"the run is incomplete: {summary.error or 'it ended early'}", stacklevel=2)
     return read_run(prefix)
+
+
+def _placement(name: str) -> Placement:
+    """Return a placement by its name. Raises ConfigError."""
+    check_choice("placement", name, [each.value for each in Placement])
+    return Placement(name)
+
+
+def _on_kill(name: str) -> OnKill:
+    """Return what a kill does by its name. Raises ConfigError."""
+    check_choice("on_kill", name, [each.value for each in OnKill])
+    return OnKill(name)
 
 
 def policy_name(policy: str | type[Policy]) -> str:
@@ -208,11 +234,11 @@ def _contenders(
             if len(prefixes) > 1:
                 raise ConfigError(f"runs: {name!r} matches {len(prefixes)} runs, expected one")
         return [_contender(name, prefix) for name, (prefix,) in named.items()]
-    found = [_contender(name, prefix) for name, prefix in find_runs(places_of(runs)).items()]
-    policies = [each.summary.settings.policy for each in found if each.summary is not None]
-    if len(set(policies)) == len(found):
-        return [replace(each, policy=policy) for each, policy in zip(found, policies, strict=True)]
-    return found
+    contenders = [_contender(name, prefix) for name, prefix in find_runs(places_of(runs)).items()]
+    policies = [each.summary.settings.policy for each in contenders if each.summary is not None]
+    if len(set(policies)) == len(contenders):
+        return [replace(each, policy=policy) for each, policy in zip(contenders, policies, strict=True)]
+    return contenders
 
 
 def _contender(name: str, prefix: str) -> Contender:
@@ -222,64 +248,3 @@ def _contender(name: str, prefix: str) -> Contender:
         return Contender(name, read_summary(prefix))
     except InputError as error:
         return Contender(name, None, str(error))
-
-
-def campaign(
-    scenarios: PathLike | Sequence[PathLike],
-    folder: PathLike,
-    *,
-    quick: bool = False,
-    keep: Keep = "nothing",
-    jobs: int | None = None,
-    time_limit_s: float | None = None,
-    retry_failed: bool = False,
-    allow_policies: Collection[str] = (),
-    progress: Callable[[int, int], None] | None = None,
-) -> pd.DataFrame:
-    """Run scenarios, with every policy, guard setting and seed, and return the table of the runs.
-
-    A campaign that was interrupted continues when called again, and gives the same table. Each run has
-    its own process; in a script, call this below ``if __name__ == "__main__":``.
-
-    Args:
-        scenarios: scenario files, or names of built-in scenarios, such as ``"best-begin"``.
-        folder: the campaign's folder; it also contains the table, ``runs.parquet``.
-        quick: quick trial: 24 h, fewer jobs, two tuples, one seed.
-        keep: files of each run to keep in the folder: ``"nothing"``, its energy ``"trace"`` or
-            ``"everything"``.
-        jobs: number of runs executed in parallel (default: the number of processors).
-        time_limit_s: stop a run that takes longer, s; it counts as failed (default: 6 h).
-        retry_failed: rerun failed runs.
-        allow_policies: policies ``"package.module:Class"`` that the scenarios may import.
-        progress: called with the number of finished runs and the number of all runs.
-
-    Issues a UserWarning for warnings of the runs, and for runs that failed: ``status`` and ``error`` of
-    their rows give the reasons. Raises ConfigError, InputError and MachineError.
-    """
-    from beasy_sched.campaigns.campaign import begin, go_on
-    from beasy_sched.campaigns.campaign_table import read_campaign
-    from beasy_sched.campaigns.scenario_file import find_scenario
-    from beasy_sched.campaigns.tasks import Keep
-    from beasy_sched.campaigns.workers import TIME_LIMIT_S, Processes, processors
-
-    names = [scenarios] if isinstance(scenarios, str | os.PathLike) else [*scenarios]
-    if not names:
-        raise ConfigError("scenarios: found none, expected at least one")
-    check_choice("keep", keep, get_args(Keep))
-    if jobs is not None and jobs < 1:
-        raise ConfigError(f"jobs: found {jobs}, expected at least 1")
-    place = Path(folder)
-    found = [find_scenario(os.fspath(name), allowed=tuple(allow_policies)) for name in names]
-    begin(found, place, small=quick, keep=keep)
-    outcome = go_on(
-        place,
-        Processes(jobs or processors(), TIME_LIMIT_S if time_limit_s is None else time_limit_s),
-        progress=progress,
-        retry_failed=retry_failed,
-        allowed=allow_policies,
-    )
-    for text, count in outcome.warnings.items():
-        warnings.warn(f"{count} of {outcome.executed} runs: {text}", stacklevel=2)
-    if outcome.failed:
-        warnings.warn(f"{outcome.failed} of {outcome.runs} runs failed", stacklevel=2)
-    return read_campaign(place).runs

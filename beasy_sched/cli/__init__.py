@@ -4,36 +4,32 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import importlib
 import io
 import keyword
 import os
-import signal
 import sys
-import threading
 import traceback
-import weakref
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from types import FrameType
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 import click
 
 from beasy_sched._version import __version__
+from beasy_sched.cli.stopping import stoppable
 from beasy_sched.errors import BeasyError, Interrupted, PolicyError
 from beasy_sched.formats.atomic import discard_unfinished
 from beasy_sched.formats.earlier import noting
 from beasy_sched.limits import LONGEST_ERROR, shortened
-from beasy_sched.signals import termination_signals
+from beasy_sched.plugin import command_target, commands_of, load
 
 _SECTIONS: Final = {
     "Make inputs": ("generate", "convert", "plan", "check"),
-    "Run": ("simulate", "serve", "batsim", "slurm", "replay", "recover"),
-    "Compare": ("compare", "year", "campaign", "size", "learn"),
-    "Understand": ("policies", "explain", "report"),
+    "Run": ("simulate", "serve", "batsim", "replay", "recover"),
+    "Compare": (),
+    "Understand": ("policies",),
 }
-"""Headings of the help, and the commands below each, in the order in which a newcomer meets them."""
-_ONCE_MORE_S = 0.01
+"""Headings of the help, and the commands of the core below each, in the order in which a newcomer meets them;
+those of plug-ins follow."""
 _WRONG_NAMES = (errno.ENAMETOOLONG, errno.EACCES)
 """Errors of a file name that was only looked up."""
 
@@ -65,12 +61,13 @@ def _with_traceback(command: click.Command) -> click.Command:
 class HelpfulGroup(click.Group):
     """A group whose help lists its commands in their order, each with its whole first sentence."""
 
-    headed: Mapping[str, Sequence[str]] | None = None
-    """Commands below each heading of the help; None for a single one."""
+    def headed(self) -> Mapping[str, Sequence[str]]:
+        """Return the commands below each heading of the help, which is not shown if it is the only one."""
+        return {"": list(self.commands)}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands, in the order in which a newcomer meets them."""
-        return list(self.commands)
+        return [name for names in self.headed().values() for name in names]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return one command, with the options common to all."""
@@ -79,9 +76,10 @@ class HelpfulGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands and their summaries, wrapped where click would truncate them."""
-        for heading, names in (self.headed or {"Commands": self.list_commands(ctx)}).items():
+        headed = self.headed()
+        for heading, names in headed.items():
             commands = [(name, self.get_command(ctx, name)) for name in names]
-            with formatter.section(heading):
+            with formatter.section(heading if len(headed) > 1 else "Commands"):
                 formatter.write_dl(
                     [
                         (name, command.get_short_help_str(_WHOLE_SENTENCE))
@@ -98,34 +96,31 @@ _WHOLE_SENTENCE = 1000
 class LazyGroup(HelpfulGroup):
     """A group whose commands live in separate modules, imported on use."""
 
-    def __init__(
-        self,
-        *args: Any,
-        lazy: dict[str, str],
-        headed: Mapping[str, Sequence[str]] | None = None,
-        **kwargs: Any,
-    ) -> None:
-        """``lazy`` maps the name of a command to its module, where it has that name (``import``: import_)."""
-        super().__init__(*args, **kwargs)
-        self.lazy, self.headed = lazy, headed
+    def __init__(self, *args: Any, lazy: Mapping[str, Mapping[str, str]], **kwargs: Any) -> None:
+        """``lazy`` maps the commands of each heading to their modules; plug-ins may add others.
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names of all commands, in the order in which a newcomer meets them."""
-        return list(self.lazy)
+        A command has its name in its module (``import``: import_).
+        """
+        super().__init__(*args, **kwargs)
+        self.lazy = lazy
+
+    def headed(self) -> Mapping[str, Sequence[str]]:
+        """Return the commands below each heading of the help."""
+        all_of = {heading: [*names, *commands_of(heading)] for heading, names in self.lazy.items()}
+        return {heading: names for heading, names in all_of.items() if names}
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import and return one command."""
-        if cmd_name not in self.lazy:
-            return None
-        name = f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name
-        command: click.Command = getattr(importlib.import_module(self.lazy[cmd_name]), name)
-        return _with_traceback(command)
+        function = f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name
+        ours = (f"{names[cmd_name]}:{function}" for names in self.lazy.values() if cmd_name in names)
+        added = (command_target(heading, cmd_name) for heading in self.lazy)
+        target = next(ours, None) or next(filter(None, added), None)
+        return None if target is None else _with_traceback(load(target))
 
 
 @click.group(
     cls=LazyGroup,
-    lazy={name: f"beasy_sched.cli.{name}" for names in _SECTIONS.values() for name in names},
-    headed=_SECTIONS,
+    lazy={head: {name: f"beasy_sched.cli.{name}" for name in names} for head, names in _SECTIONS.items()},
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True},
 )
 @click.version_option(__version__, prog_name="beasy-sched")
@@ -154,16 +149,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _main(arguments: Sequence[str] | None) -> None:
-    told, hint = {"traceback": False}, ""
+    wishes, hint = {"traceback": False}, ""
     try:
-        with _stoppable():
+        with stoppable():
             try:
-                cli.main(args=arguments, prog_name="beasy-sched", obj=told)
+                cli.main(args=arguments, prog_name="beasy-sched", obj=wishes)
             finally:
                 discard_unfinished()
                 _flush_output()
     except (BeasyError, Interrupted) as error:
-        if told["traceback"]:
+        if wishes["traceback"]:
             click.echo(_printable("".join(traceback.format_exception(error))), err=True, nl=False)
         elif isinstance(error, PolicyError) and error.__cause__ is not None:
             hint = "\nbeasy-sched: add --traceback to see the full Python traceback"
@@ -198,66 +193,6 @@ def _flush_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the flush at exit fails again
         if error.errno != errno.EPIPE:
             raise
-
-
-@contextlib.contextmanager
-def _stoppable() -> Iterator[None]:
-    """Raise `Interrupted` on the first termination signal; a further SIGINT stops at once.
-
-    Other signals after the first are ignored, so that the results can be written. Signals that are ignored
-    from the start, such as SIGHUP under ``nohup``, stay ignored, except SIGINT.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    stopped = ended = False
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        nonlocal stopped
-        if not stopped and not ended:
-            stopped = True
-            raise interruption(number)
-        if number == signal.SIGINT:
-            raise KeyboardInterrupt
-
-    def interruption(number: int) -> Interrupted:
-        """Return the exception that a signal raises; it is raised again if it is dropped on its way.
-
-        Finalizers, and C code that looks up an attribute, drop any exception raised in them.
-        """
-        error = Interrupted(f"stopped by {signal.Signals(number).name}", number)
-        weakref.finalize(error, once_more, number).atexit = False
-        return error
-
-    def once_more(number: int) -> None:
-        nonlocal stopped
-        if not ended and hasattr(signal, "setitimer"):
-            stopped = False
-            signal.signal(signal.SIGALRM, lambda _, frame: None if ended else stop(number, frame))
-            signal.setitimer(signal.ITIMER_REAL, _ONCE_MORE_S)
-
-    def told_unless_ours(dropped: sys.UnraisableHookArgs) -> None:
-        if not isinstance(dropped.exc_value, Interrupted):
-            told(dropped)
-
-    before: dict[int, Any] = {}
-    told, sys.unraisablehook = sys.unraisablehook, told_unless_ours
-    try:
-        for number in termination_signals():
-            before[number] = signal.signal(number, stop)
-        yield
-    except Exception as error:
-        cause: BaseException | None = error
-        while cause is not None and not isinstance(cause, Interrupted):
-            cause = cause.__cause__
-        if cause is None:
-            raise
-        raise Interrupted(str(cause), cause.number) from error  # class bodies replace it, up to 3.11
-    finally:
-        ended = True
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        sys.unraisablehook = told
 
 
 def _replace_closed_streams() -> None:

@@ -69,8 +69,10 @@ def check(context: click.Context, given: _CheckOptions) -> None:
     except BeasyError as error:  # of the policy
         problems.append(fails("policy-bad", str(error)))
         findings = look_at(replace(inputs, policy=None))
-    found = (*problems, *findings)
-    code = show_findings(facts(inputs), found, figures(inputs), as_json=given.as_json, quiet=given.quiet)
+    all_findings = (*problems, *findings)
+    code = show_findings(
+        facts(inputs), all_findings, figures(inputs), as_json=given.as_json, quiet=given.quiet
+    )
     context.exit(code)
 
 
@@ -100,7 +102,9 @@ def _read(given: _CheckOptions) -> tuple[RunInputs, list[Finding]]:
         problems.append(fails("forecast-bad", "a forecast requires a site: give --site FILE"))
     platform = described.platform if described else None
     settings = attempt("replan-bad", _replan_settings, given)
-    planned = attempt("replan-bad", replan_rule, settings, platform) if settings else None
+    planned = None
+    if settings and settings.replan:
+        planned = attempt("replan-bad", replan_rule, settings, settings.replan, lambda: platform)
     if settings and planned and platform and platform.has_powers and settings.plan is None:
         shortage = attempt("plan-none", first_plan_shortage, settings, planned, platform)
         problems += [sleep_short(shortage)] if shortage else []

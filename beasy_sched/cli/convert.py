@@ -80,9 +80,9 @@ def _workload(given: _ConvertOptions, source: PathLike, raw: dict[str, Any]) -> 
     """Write a workload; return notes for the user."""
     profiles = raw.get("profiles")
     new = isinstance(profiles, dict) and is_of_batsim5(profiles)
-    found = BatsimFormat.BATSIM5 if new else BatsimFormat.BATSIM4
-    if found is given.form:
-        raise InputError(source, f"is already a workload of {found.label}")
+    form = BatsimFormat.BATSIM5 if new else BatsimFormat.BATSIM4
+    if form is given.form:
+        raise InputError(source, f"is already a workload of {form.label}")
     try:
         if given.form is BatsimFormat.BATSIM5:
             made, notes = workload_for_batsim5(raw, given.name)

@@ -20,7 +20,7 @@ _VERDICTS: Final = ("ok", "warnings", "errors")
 
 def show_findings(
     rows: Iterable[tuple[str, str]],
-    found: Iterable[Finding],
+    findings: Iterable[Finding],
     figures: Mapping[str, Any],
     *,
     as_json: bool,
@@ -31,25 +31,25 @@ def show_findings(
     ``figures`` are the facts of the JSON. Quiet: only the findings, on stderr. The code is 0
     without findings, 1 with warnings, 2 with errors.
     """
-    found = sorted(found, key=lambda finding: finding.level is Level.ODD)
-    code = 0 if not found else 1 if all(finding.level is Level.ODD for finding in found) else 2
+    findings = sorted(findings, key=lambda finding: finding.level is Level.ODD)
+    code = 0 if not findings else 1 if all(finding.level is Level.ODD for finding in findings) else 2
     if as_json:
         report = {
             "verdict": _VERDICTS[code],
             "figures": figures,
-            "findings": [asdict(finding) for finding in found],
+            "findings": [asdict(finding) for finding in findings],
         }
         click.echo(json.dumps(report, indent=2, allow_nan=False))
     elif quiet:
-        for finding in found:
+        for finding in findings:
             label = "warning" if finding.level is Level.ODD else "error"
             click.echo(f"{label}: {finding.text}", err=True)
     else:
-        _print_table(rows, found, code)
+        _print_table(rows, findings, code)
     return code
 
 
-def _print_table(rows: Iterable[tuple[str, str]], found: Sequence[Finding], code: int) -> None:
+def _print_table(rows: Iterable[tuple[str, str]], findings: Sequence[Finding], code: int) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -59,7 +59,7 @@ def _print_table(rows: Iterable[tuple[str, str]], found: Sequence[Finding], code
     table.add_column(overflow="fold")
     for name, value in rows:
         table.add_row(Text(name, "bold"), Text(value))
-    for number, finding in enumerate(found):
+    for number, finding in enumerate(findings):
         if number == 0 and table.row_count:
             table.add_row()
         style = "yellow" if finding.level is Level.ODD else "red"

@@ -218,8 +218,8 @@ def power(options: _PowerOptions) -> None:
     if steps < 1:
         raise ConfigError(f"--days {options.days:g} is shorter than one step of {options.dt:g} s")
     rates = None if options.grid is None else _rates(options, options.grid, steps)
-    found = _synthetic(options) if options.synthetic else _from_files(options)
-    productions = [_production(options, name, series) for name, series in found]
+    series_by_source = _synthetic(options) if options.synthetic else _from_files(options)
+    productions = [_production(options, name, series) for name, series in series_by_source]
     placed = [(one, Window(steps, options.dt, _start_s(options, one, productions))) for one in productions]
     powers = [
         step_power(production, window, method=options.interpolation, gaps=options.gaps)
@@ -227,14 +227,14 @@ def power(options: _PowerOptions) -> None:
     ]
     total = np.sum(powers, axis=0)
     real = real_production(total, options.case, step_s=options.dt, seed=options.seed)
-    told = {SUN_FIELD: sun_part_w(productions, powers, real), **(rates or {})}
+    more_rates = {SUN_FIELD: sun_part_w(productions, powers, real), **(rates or {})}
     with together():
         for production in productions if options.write_ninja else ():
             lines = export_lines(production, latitude_deg=_latitude_deg(options), seed=options.seed)
             write_atomic(f"{options.write_ninja}_{production.name}.csv", lines)
         if options.write_forecast:
             _write_forecast(options, options.write_forecast, placed)
-        write_output(options.output, power_event_lines(real, options.dt, options.events_format, told))
+        write_output(options.output, power_event_lines(real, options.dt, options.events_format, more_rates))
     for production, window in placed:
         _remark(production, window, options.timezone)
     if not options.quiet:

@@ -65,12 +65,12 @@ def _speed(text: str) -> float:
     return speed
 
 
-def _numbers(known: Range, expected: str) -> Callable[[str], tuple[float, ...]]:
+def _numbers(allowed: Range, expected: str) -> Callable[[str], tuple[float, ...]]:
     """Read numbers between commas."""
 
     def read(text: str) -> tuple[float, ...]:
         try:
-            return tuple(known.read(part) for part in text.split(","))
+            return tuple(allowed.read(part) for part in text.split(","))
         except ValueError as error:
             raise ValueError(f"{shortened(text, 40)!r} is not {expected}: {error}") from None
 

@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import click
+import msgspec
 from msgspec import UNSET
 
 from beasy_sched import declared
-from beasy_sched.declared import default_of, meaning_of
+from beasy_sched.declared import check, default_of, meaning_of
 from beasy_sched.engine.lost import RETRIES
+from beasy_sched.engine.placement import Placement
 from beasy_sched.engine.power_side import EnergySource
 from beasy_sched.errors import ConfigError, PathLike
 from beasy_sched.formats.atomic import write_atomic
@@ -25,20 +27,22 @@ from beasy_sched.formats.earlier import will_replace
 from beasy_sched.formats.run_files import path_of
 from beasy_sched.formats.site_file import read_site_text
 from beasy_sched.limits import LATEST_S, shortened
+from beasy_sched.model.restarts import OnKill
 from beasy_sched.numbers import ANY_NUMBER, ANY_WHOLE, Range
-from beasy_sched.run.settings import ReplanSettings, RunSettings, read_options
+from beasy_sched.plugin import Kind, load, own_targets
+from beasy_sched.run.settings import FollowSettings, ReplanSettings, RunSettings, read_options
 from beasy_sched.units import parse_duration
 
 if TYPE_CHECKING:
     from beasy_sched.model.platform import Platform
-    from beasy_sched.reports.metrics import Metrics
-    from beasy_sched.reports.watch import Watch
+    from beasy_sched.outputs.metrics import Metrics
+    from beasy_sched.outputs.watch import Watch
 
 FILE: Final = click.Path(dir_okay=False, path_type=Path)
 FOLDER: Final = click.Path(file_okay=False, path_type=Path)
 
 
-class _Number(click.ParamType):  # type: ignore[type-arg, unused-ignore]
+class _NumberType(click.ParamType):  # type: ignore[type-arg, unused-ignore]
     """Base of numeric option types: finite numbers in a range, with common error messages."""
 
     range: Range
@@ -63,7 +67,7 @@ class _Number(click.ParamType):  # type: ignore[type-arg, unused-ignore]
         return "" if self._is_unlimited else str(super()._describe_range())  # type: ignore[misc]
 
 
-class Number(_Number, click.FloatRange):
+class Number(_NumberType, click.FloatRange):
     """An option's number: finite, and in a range."""
 
     def __init__(self, least: float | None = None, most: float | None = None, *, above: bool = False) -> None:
@@ -73,7 +77,7 @@ class Number(_Number, click.FloatRange):
         self.range = Range(lowest if least is None else least, highest if most is None else most, above=above)
 
 
-class Whole(_Number, click.IntRange):
+class Whole(_NumberType, click.IntRange):
     """An option's integer, in a range."""
 
     def __init__(self, least: int | None = None, most: int | None = None) -> None:
@@ -113,7 +117,7 @@ COUNT: Final = Whole(1)
 SEED: Final = Whole(0)
 
 
-def number_type(numbers: Range) -> _Number:
+def number_type(numbers: Range) -> _NumberType:
     """Return the type of an option with these numbers."""
     least = None if numbers.least <= ANY_NUMBER.least else numbers.least
     most = None if numbers.most >= ANY_NUMBER.most else numbers.most
@@ -168,6 +172,17 @@ def again(before: Any, **attributes: Any) -> Any:
     """Declare an option again, with other attributes."""
     names, own = before
     return names, {**own, **attributes}
+
+
+def with_options_of_plugins(kind: Kind) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add the options of a kind that our plug-ins have to a command, each as one more argument."""
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        for target in reversed(own_targets(kind).values()):
+            command = with_options(load(target))(command)
+        return command
+
+    return add
 
 
 def with_options(kind: type[T]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -320,8 +335,8 @@ def known_policies(_: click.Context, __: click.Parameter, incomplete: str) -> li
 
 def _retry(text: str) -> float:
     """Read the delay before a server is woken again, s. Raises ValueError."""
-    found: float = RETRIES.checked(parse_duration(text))
-    return found
+    delay_s: float = RETRIES.checked(parse_duration(text))
+    return delay_s
 
 
 class InputOptions(CommandOptions):
@@ -392,9 +407,24 @@ class SiteOptions(CommandOptions):
     replan: str | None = option_of(ReplanSettings, "every", metavar="window|TIME")
     replan_workload: tuple[Path, ...] = option_of(ReplanSettings, "workloads", default=None)
     replan_demand: Path | None = option_of(ReplanSettings, "demand")
-    replan_production: Path | None = option_of(ReplanSettings, "production")
+    replan_production: str | None = option_of(
+        ReplanSettings, "production", type=click.Path(dir_okay=False), metavar="SOURCE"
+    )
     replan_season: Path | None = option_of(ReplanSettings, "season")
     replan_limit: float | None = option_of(ReplanSettings, "limit_s", metavar="S")
+
+
+class FollowOptions(CommandOptions):
+    """Forecasts that `serve` and `slurm run` read again."""
+
+    forecast_stale: float | None = option_of(
+        FollowSettings, "stale_s", type=parsed(parse_duration), default=None, metavar="TIME"
+    )
+    forecast_every: float = option_of(
+        FollowSettings, "every_s", type=parsed(parse_duration), default="1h", metavar="TIME"
+    )
+    forecast_pv_kw: float | None = option_of(FollowSettings, "pv_kw", metavar="KW")
+    forecast_wind_kw: float | None = option_of(FollowSettings, "wind_kw", metavar="KW")
 
 
 class RunOptions(SiteOptions, PolicyOptions):
@@ -418,8 +448,22 @@ class RunOptions(SiteOptions, PolicyOptions):
     record: Path | None = option("Record every message to this file, for 'beasy-sched replay'.")
 
 
+class PlacedRunOptions(RunOptions):
+    """Options of runs in which the policy or an EASY scheduler within its offers places the jobs."""
+
+    placement: Placement | None = option_of(RunSettings, "placement", default=None)
+    suspend_s: float | None = option_of(
+        RunSettings, "suspend_s", "--suspend", type=parsed(parse_duration), default=None, metavar="TIME"
+    )
+    on_kill: OnKill | None = option_of(RunSettings, "on_kill", default=None)
+
+
 def settings_of(given: RunOptions) -> RunSettings:
     """Read the files that the options name. Raises ConfigError and InputError."""
+    placed = given if isinstance(given, PlacedRunOptions) else None
+    placement = None if placed is None else placed.placement
+    suspend_s = None if placed is None else placed.suspend_s
+    on_kill = None if placed is None else placed.on_kill
     return RunSettings(
         policy=given.policy,
         options=policy_options(given),
@@ -432,7 +476,21 @@ def settings_of(given: RunOptions) -> RunSettings:
         power_actions=not given.no_power_actions,
         replan=replan_of(given),
         retry_s=UNSET if given.retry is None else given.retry,
+        placement=UNSET if placement is None else placement,
+        suspend_s=UNSET if suspend_s is None else suspend_s,
+        on_kill=UNSET if on_kill is None else on_kill,
     )
+
+
+def followed(settings: RunSettings, given: FollowOptions) -> RunSettings:
+    """Return the settings with those of forecasts that are read again. Raises ConfigError."""
+    follow = FollowSettings(
+        given.forecast_stale, given.forecast_every, given.forecast_pv_kw, given.forecast_wind_kw
+    )
+    if follow == FollowSettings():
+        return settings
+    check(follow)
+    return msgspec.structs.replace(settings, follow=follow)
 
 
 def replan_of(given: SiteOptions) -> ReplanSettings | None:
@@ -442,12 +500,13 @@ def replan_of(given: SiteOptions) -> ReplanSettings | None:
         if lone := next((name for name in values if getattr(given, f"replan_{name}")), None):
             raise ConfigError(f"--replan-{lone} requires --replan, such as --replan window")
         return None
-    demand, production, season = (
-        None if path is None else str(path)
-        for path in (given.replan_demand, given.replan_production, given.replan_season)
+    demand, season = (
+        None if path is None else str(path) for path in (given.replan_demand, given.replan_season)
     )
     workloads = tuple(map(str, given.replan_workload))
-    return ReplanSettings(given.replan, workloads, demand, production, given.replan_limit, season)
+    return ReplanSettings(
+        given.replan, workloads, demand, given.replan_production, given.replan_limit, season
+    )
 
 
 def policy_options(given: PolicyOptions) -> dict[str, Any]:
@@ -457,19 +516,19 @@ def policy_options(given: PolicyOptions) -> dict[str, Any]:
     """
     options = read_options(given.policy_options, given.single_options)
     flags = ("budget", "shutdown", "allocation", "risk")
-    found = {name: (name, text) for name in flags if (text := getattr(given, name)) is not None}
+    named = {name: (name, text) for name in flags if (text := getattr(given, name)) is not None}
     if given.period is not None:
         start, colon, end = given.period.partition(":")
         if not colon:
             raise ConfigError(f"--period: found {given.period!r}, expected START:END, such as 2d:5d")
-        found |= {"period_start": ("period", start or "0"), "period_end": ("period", end)}
-    for name, (flag, _) in found.items():
+        named |= {"period_start": ("period", start or "0"), "period_end": ("period", end)}
+    for name, (flag, _) in named.items():
         if name in options:
             raise ConfigError(
                 f"--{flag} {getattr(given, flag)} and the policy's option {name}={options[name]} are the same"
                 " option: give only one of them"
             )
-    return options | {name: text for name, (_, text) in found.items()}
+    return options | {name: text for name, (_, text) in named.items()}
 
 
 @contextmanager
@@ -483,7 +542,7 @@ def watching(asked: bool, policy: str) -> Iterator[Watch | None]:
     elif asked:
         from rich.console import Console
 
-        from beasy_sched.reports.watch import Watch
+        from beasy_sched.outputs.watch import Watch
 
         with Watch(Console(stderr=True, highlight=False), policy).shown() as watch:
             yield watch
@@ -500,8 +559,8 @@ def exporting(address: str | None, policy: str, *, quiet: bool = False) -> Itera
     if address is None:
         yield None
         return
-    from beasy_sched.reports.metrics import Metrics
-    from beasy_sched.reports.metrics_page import MetricsPage
+    from beasy_sched.outputs.metrics import Metrics
+    from beasy_sched.outputs.metrics_page import MetricsPage
 
     metrics = Metrics(policy)
     with MetricsPage(address, metrics.page, metrics.content_type) as page:

@@ -256,12 +256,11 @@ def show(given: _ShowOptions, exports: _Exports, file: Path) -> None:
 def _finish(plans: PlanStore, exports: _Exports, out: Path | None = None) -> None:
     """Write the plan and the requested exports, all files or none; show it, and print their names."""
     from beasy_sched.formats.plan_file import csv_lines, json_text, write_plans
-    from beasy_sched.reports.plan_figures import draw_plan
 
     with together():
         if out is not None:
             write_plans(out, plans)
-        _export(plans, exports, json_text, csv_lines, draw_plan)
+        _export(plans, exports, json_text, csv_lines, "plan")
     if not exports.quiet:
         from beasy_sched.outputs.tables import plan_rows, print_rows
 
@@ -273,12 +272,11 @@ def _finish_season(season: Season, exports: _Exports, out: Path | None = None) -
     """Write and show a coarse plan, as `_finish` does."""
     from beasy_sched.formats.plan_file import season_csv_lines, season_json, write_season
     from beasy_sched.outputs.season_table import season_lines
-    from beasy_sched.reports.plan_figures import draw_season
 
     with together():
         if out is not None:
             write_season(out, season)
-        _export(season, exports, season_json, season_csv_lines, draw_season)
+        _export(season, exports, season_json, season_csv_lines, "seasonal plan")
     if not exports.quiet:
         click.echo("\n".join(season_lines(season)))
         print_written(out, exports.export_json, exports.export_csv, exports.figure)
@@ -289,14 +287,15 @@ def _export(
     exports: _Exports,
     json_of: Callable[[_Planned], str | bytes],
     csv_of: Callable[[_Planned], Iterable[str]],
-    draw: Callable[[_Planned, str], bytes],
+    drawn: str,
 ) -> None:
-    """Write a plan in the requested formats."""
+    """Write a plan in the requested formats; ``drawn`` is the name of its drawing."""
     from beasy_sched.formats.atomic import write_atomic
+    from beasy_sched.plugin import drawing
 
     if exports.export_json is not None:
         write_atomic(exports.export_json, json_of(what))
     if exports.export_csv is not None:
         write_atomic(exports.export_csv, csv_of(what))
     if exports.figure is not None:
-        write_atomic(exports.figure, draw(what, exports.figure.suffix))
+        write_atomic(exports.figure, drawing(drawn)(what, exports.figure.suffix))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import textwrap
-from typing import Any
+from typing import Any, Final
 
 import click
 import msgspec
@@ -34,17 +34,24 @@ def policies(given: _PoliciesOptions, names: tuple[str, ...]) -> None:
       beasy-sched policies greenslot
       beasy-sched simulate --policy greenslot --option prices=flat ...
     """
-    found = [described(name) for name in names or policy_names()]
+    descriptions = [described(name) for name in names or policy_names()]
     if given.as_json:
-        click.echo(json.dumps(found, indent=2))
+        click.echo(json.dumps(descriptions, indent=2))
         return
-    longest = max(len(each["name"]) for each in found)
-    for each in found:
+    longest = max(len(each["name"]) for each in descriptions)
+    for each in descriptions:
         needs = [*["--site"] * each["needs_site"], *["--plan"] * each["needs_plan"]]
         note = f" (requires {' and '.join(needs)})" if needs else ""
         click.echo(f"{each['name']:<{longest}}  {each['summary']}{note}")
         if names:
-            click.echo("".join(f"  {line}\n" for line in _option_lines(each["options"])), nl=False)
+            lines = [*_option_lines(each["options"]), _CAN_OFFER if each["can_offer"] else _CANNOT_OFFER]
+            click.echo("".join(f"  {line}\n" for line in lines), nl=False)
+
+
+_CAN_OFFER: Final = (
+    "supports --placement external: another scheduler places the jobs on the servers that it offers"
+)
+_CANNOT_OFFER: Final = "does not support --placement external"
 
 
 def described(name: str) -> dict[str, Any]:
@@ -55,6 +62,7 @@ def described(name: str) -> dict[str, Any]:
         "summary": kind.summary,
         "needs_site": kind.needs_power,
         "needs_plan": kind.needs_plan,
+        "can_offer": kind.can_offer,
         "options": _described_options(kind.options_type),
     }
 

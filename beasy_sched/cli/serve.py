@@ -4,35 +4,42 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+from collections.abc import Container, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from beasy_sched.cli.options import (
     SECONDS,
     CommandOptions,
+    FollowOptions,
     InputOptions,
-    RunOptions,
+    PlacedRunOptions,
     exporting,
+    followed,
     known_platform,
     option,
     prefix_option,
+    print_line,
     print_written,
     settings_of,
     watching,
     with_options,
+    with_options_of_plugins,
 )
 from beasy_sched.errors import why
 from beasy_sched.formats.run_files import OF_SCHEDULER
 from beasy_sched.protocol.detection import HostsText
 from beasy_sched.protocol.wire import is_open_to_all, reachable
+from beasy_sched.run.following import live_followers_of, observers_of
 from beasy_sched.run.settings import build_session
 
 if TYPE_CHECKING:
     from beasy_sched.daemon import Daemon
     from beasy_sched.engine.observed import ObservedSession
     from beasy_sched.outputs.files import RunFiles
+    from beasy_sched.run.following import LiveFollower
 
 
 class _ServeOptions(CommandOptions):
@@ -75,9 +82,13 @@ class _ServeOptions(CommandOptions):
     " tcp://*:28000 means every network interface, so other machines can connect."
     " Port 0 selects any free port.",
 )
-@with_options(RunOptions)
+@with_options(PlacedRunOptions)
+@with_options(FollowOptions)
 @with_options(_ServeOptions)
-def serve(how: RunOptions, given: _ServeOptions, socket_endpoint: str) -> None:
+@with_options_of_plugins("live_followers")
+def serve(
+    how: PlacedRunOptions, follow: FollowOptions, given: _ServeOptions, *of_plugins: Any, socket_endpoint: str
+) -> None:
     """Schedule a Batsim simulation over ZeroMQ.
 
     Start this command first, then Batsim (or 'beasy-sched batsim') with -s and the printed endpoint.
@@ -89,15 +100,36 @@ def serve(how: RunOptions, given: _ServeOptions, socket_endpoint: str) -> None:
     from beasy_sched.daemon import Daemon
     from beasy_sched.outputs.files import RunFiles
     from beasy_sched.planner.replanner import replanned
+    from beasy_sched.run.live_forecasts import LiveForecasts, live_forecasts
     from beasy_sched.run.opening import open_run
 
     if given.quiet:
         given.verbosity = "quiet"
-    settings = settings_of(how)
+    settings = followed(settings_of(how), follow)
     known = known_platform(given.platform, given.master_host)
-    with replanned(settings, lambda: known) as replanner:  # bad settings are reported before listening starts
-        build_session(settings, platform=known, replan=replanner.rule, plans=replanner.plans).check_platform()
+    warned: list[str] = []
+
+    def warn(text: str) -> None:
+        """Report a warning at once."""
+        warned.append(text)
+        if given.verbosity != "silent":
+            print_line(f"warning: {text}")
+
+    live_followers_of(of_plugins, warn, is_real_time=False)  # errors are reported before listening starts
+    live = LiveForecasts(settings, say=warn)
+    before = live.begin()
+    planning = replanned(
+        settings,
+        lambda: known,
+        forecast=before.forecast,
+        production=before.production,
+        hashes=live.hashes(),
+    )
+    with planning as replanner:  # bad settings are reported before listening starts
         first = replanner.plans
+        build_session(
+            settings, platform=known, replan=replanner.rule, plans=first, forecast=before.forecast
+        ).check_platform()
     daemon = Daemon(
         socket_endpoint,
         timeout_s=given.timeout,
@@ -106,7 +138,7 @@ def serve(how: RunOptions, given: _ServeOptions, socket_endpoint: str) -> None:
         refused=None if given.verbosity == "silent" else say_refused,
     )
     silent = given.verbosity == "silent"
-    with daemon, exporting(how.metrics, how.policy, quiet=silent) as metrics:
+    with daemon, live_forecasts(live), exporting(how.metrics, how.policy, quiet=silent) as metrics:
         for run in itertools.count(1):
             number = "" if run == 1 else f"-{run}"
             written = None if given.prefix is None else f"{given.prefix}{number}"
@@ -114,18 +146,22 @@ def serve(how: RunOptions, given: _ServeOptions, socket_endpoint: str) -> None:
             with RunFiles(written, settings, decisions=how.decisions, record=recorded) as files:
                 if run == 1 and given.verbosity != "silent":
                     say_listening(daemon.endpoint, given.timeout)
+                followers = live_followers_of(of_plugins, warn, is_real_time=False)
                 with (
                     watching(how.watch, how.policy) as watch,
                     open_run(
                         files,
                         lambda: known,
-                        observers=(metrics, watch),
+                        observers=(*observers_of(followers, (metrics, watch)), metrics, watch),
                         encodes_messages=False,
                         first_plans=first,
                         stopped=lambda: daemon.stopping,
+                        live=live,
                     ) as running,
                 ):
-                    _serve_one(daemon, running, files, given.verbosity)
+                    for follower in followers:
+                        follower.join(running, files)
+                    _serve_one(daemon, running, files, given.verbosity, warned, followers)
             if not given.keep_serving:
                 return
 
@@ -160,8 +196,13 @@ def _serve_one(
     running: ObservedSession,
     files: RunFiles,
     verbosity: str,
+    warned: Container[str],
+    followers: Sequence[LiveFollower] = (),
 ) -> None:
-    """Serve one simulation and write its files, also if it fails; none if it never began."""
+    """Serve one simulation and write its files, also if it fails; none if it never began.
+
+    The warnings ``warned`` have already been printed.
+    """
     from beasy_sched.outputs.tables import print_summary  # now, when files can still be opened
 
     session = running.session
@@ -170,9 +211,13 @@ def _serve_one(
         """Write the output files and print the summary."""
         for notice in daemon.notices:
             session.warn(notice)
+        for follower in followers:
+            follower.end(files)
         summary = files.finish(session, error)
         if verbosity != "silent":
             for warning in summary.warnings:
+                if warning in warned:
+                    continue
                 click.echo(f"warning: {warning}", err=True)
         if verbosity in ("debug", "info"):
             if session.begun:

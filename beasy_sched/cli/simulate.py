@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from beasy_sched.cli.options import (
     InputOptions,
-    RunOptions,
+    PlacedRunOptions,
     again,
     exporting,
     option,
@@ -17,6 +18,7 @@ from beasy_sched.cli.options import (
     settings_of,
     watching,
     with_options,
+    with_options_of_plugins,
 )
 from beasy_sched.cli.progress import ProgressOptions, progress_bar
 from beasy_sched.engine.power_side import EnergySource
@@ -42,8 +44,9 @@ class _SimulateOptions(InputOptions):
 
 @click.command()
 @with_options(_SimulateOptions)
-@with_options(RunOptions)
-def simulate(given: _SimulateOptions, how: RunOptions) -> None:
+@with_options(PlacedRunOptions)
+@with_options_of_plugins("followers")
+def simulate(given: _SimulateOptions, how: PlacedRunOptions, *of_plugins: Any) -> None:
     """Run a policy on the embedded simulator, in one process.
 
     It exchanges the same messages and makes the same decisions as over ZeroMQ, but is much faster.
@@ -57,6 +60,7 @@ def simulate(given: _SimulateOptions, how: RunOptions) -> None:
     from beasy_sched.outputs.tables import print_summary
     from beasy_sched.planner.replanner import with_own_inputs
     from beasy_sched.run.in_process import run_in_process
+    from beasy_sched.run.repeating import InputsKeeper
     from beasy_sched.simulator import Inputs
 
     if not given.metering:
@@ -70,13 +74,17 @@ def simulate(given: _SimulateOptions, how: RunOptions) -> None:
     settings = with_own_inputs(settings_of(how), given.workloads, given.events)
     files = RunFiles(given.prefix, settings, decisions=how.decisions, record=how.record)
     inputs = Inputs(given.platform, given.workloads, given.events, given.master_host, failures=given.failures)
-    told: list[str] = []
+    printed: list[str] = []
 
     def warn(text: str) -> None:
-        if not given.quiet and text not in told:
+        if not given.quiet and text not in printed:
             click.echo(f"warning: {text}", err=True)
-            told.append(text)
+            printed.append(text)
 
+    keeper = None if given.prefix is None else InputsKeeper(given.prefix, inputs, settings, given.metering)
+    followers = [
+        one for one in (keeper, *(options.follower(warn) for options in of_plugins)) if one is not None
+    ]
     with (
         exporting(how.metrics, how.policy, quiet=given.quiet) as metrics,
         watching(how.watch, how.policy) as watch,
@@ -85,14 +93,23 @@ def simulate(given: _SimulateOptions, how: RunOptions) -> None:
         if watch is not None:
             report = watch.progress
         summary = run_in_process(
-            inputs, files, report, metering=given.metering, warn=warn, observers=(metrics, watch)
+            inputs,
+            files,
+            report,
+            metering=given.metering,
+            warn=warn,
+            observers=(metrics, watch),
+            followers=followers,
         )
     for text in summary.warnings:
         warn(text)
     if given.as_json:
-        click.echo(summary.to_json())
+        added = {name: value for follower in followers for name, value in follower.figures().items()}
+        click.echo(summary.to_json(added))
     elif not given.quiet:
         print_summary(summary)
+        for line in (line for follower in followers for line in follower.lines()):
+            click.echo(line)
     print_written(*files.written, quiet=given.quiet)
     if not summary.complete:
         raise RunIncomplete(f"the run is incomplete: {summary.error or 'it ended early'}")

@@ -24,6 +24,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from beasy_sched.arrays import FloatArray
+from beasy_sched.energy.devices.device import SiteSection
 from beasy_sched.energy.grid import Grid
 from beasy_sched.extras import load_optional, require
 from beasy_sched.units import SECONDS_PER_YEAR
@@ -64,10 +65,10 @@ class CycleTable:
 
     def per_cycle(self, depths: FloatArray) -> FloatArray:
         """Degradation of a full cycle of each depth (above 0): the life's, divided by the cycles."""
-        known, cycles = np.log(np.array(self.rows)).T
+        log_depths, cycles = np.log(np.array(self.rows)).T
         wanted = np.log(depths)
-        inside = np.clip(wanted, known[0], known[-1])
-        log_cycles = np.interp(inside, known, cycles) + (inside - wanted)
+        inside = np.clip(wanted, log_depths[0], log_depths[-1])
+        log_cycles = np.interp(inside, log_depths, cycles) + (inside - wanted)
         degradation: FloatArray = -math.log(END_OF_LIFE) * np.exp(-log_cycles)
         return degradation
 
@@ -247,3 +248,18 @@ class BatteryLife:
         price = (self.price_per_kwh or 0.0) / self.model.whole_life
         worth = np.flatnonzero(price * np.diff(stress) * _DEPTHS <= most_per_kwh)
         return float(edges[worth[-1] + 1]) if len(worth) else 0.0
+
+
+class LifeSection(SiteSection, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Section ``[battery.life]`` of a site file: a chemistry, or a data sheet."""
+
+    chemistry: str | None = None
+    """Name in `CHEMISTRIES`."""
+    cycles: tuple[tuple[float, float], ...] | None = None
+    """Depths of discharge, %, and cycles until 80 % of the capacity."""
+    calendar_years: float | None = None
+    """Years until 80 % of the capacity at rest, which ``cycles`` require."""
+    temperature_c: float = BatteryLife.temperature_c
+    price_per_kwh: float | None = None
+    """Price of a kWh of capacity."""
+    currency: str | None = None

@@ -12,15 +12,19 @@ from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
 from functools import cached_property
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
 from beasy_sched.arrays import FloatArray, IndexArray
 from beasy_sched.energy.calendar import Calendar
-from beasy_sched.energy.storage import require, require_not_negative
+from beasy_sched.energy.fields import require, require_not_negative
 from beasy_sched.errors import ConfigError
 from beasy_sched.units import JOULES_PER_KWH, SECONDS_PER_DAY, TIME_TOLERANCE_S
+
+if TYPE_CHECKING:
+    from beasy_sched.energy.grid_charging import GridRules
+    from beasy_sched.energy.grid_peak import PeakPrice
 
 _PUBLISHED_HOUR: Final = 13
 """Local hour at which the prices of the next day are published, as on European day-ahead markets."""
@@ -171,6 +175,21 @@ class Foreseen:
     calendar: Calendar | None = None
     known: Known = Known.ALL
 
+    def limit_to(self, now: float, until_s: float, step_s: float) -> None:
+        """Let the rate be what is known or expected at ``now`` (s), up to ``until_s``, step by step.
+
+        This changes the object: whoever has the grid has the expected rate from then on.
+        """
+        if self.known is Known.ALL:
+            return
+        first_s = math.floor(now / step_s) * step_s
+        steps = math.ceil((until_s - first_s) / step_s)
+        edges: FloatArray = first_s + step_s * np.arange(steps + 1, dtype=np.float64)
+        before = np.arange(max(first_s - 2 * SECONDS_PER_DAY, self.rate.span_s[0]), first_s, step_s)
+        past = self.rate.means(np.append(before, first_s)) if len(before) else np.zeros(0)
+        values = np.concatenate((past, self.expected(now, edges)))
+        object.__setattr__(self, "rate", Signal(np.concatenate((before, edges)), values))
+
     def known_until_s(self, now: float) -> float:
         """Return the time up to which the rate is known at ``now``, s."""
         if self.known is Known.DAY:
@@ -185,19 +204,28 @@ class Foreseen:
 
         Unknown times, or times after the end of the rate, use the values an integer number of days before.
         """
-        edges = np.asarray(edges_s, dtype=np.float64)
-        until_s = min(self.known_until_s(now), self.rate.span_s[1])
-        late_s = np.maximum(edges[1:] - until_s - TIME_TOLERANCE_S, 0.0)
-        back_s = np.ceil(late_s / SECONDS_PER_DAY) * SECONDS_PER_DAY
-        if not back_s.any():
-            return self.rate.means(edges)
-        starts, ends = edges[:-1] - back_s, edges[1:] - back_s
-        means = np.empty(len(starts))
-        for days in np.unique(back_s):
-            chosen = np.flatnonzero(back_s == days)
-            run = np.append(starts[chosen], ends[chosen[-1]])
-            means[chosen] = self.rate.means(run)
-        return means
+        return known_or_days_before(self.rate, self.known_until_s(now), edges_s)[0]
+
+
+def known_or_days_before(rate: Rate, until_s: float, edges_s: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the means of a rate between ``edges_s`` (s), of which those up to ``until_s`` are known.
+
+    Later times, and those after the end of the rate, have the values a whole number of days before: the
+    second result, in seconds.
+    """
+    edges = np.asarray(edges_s, dtype=np.float64)
+    until_s = min(until_s, rate.span_s[1])
+    late_s = np.maximum(edges[1:] - until_s - TIME_TOLERANCE_S, 0.0)
+    back_s = np.ceil(late_s / SECONDS_PER_DAY) * SECONDS_PER_DAY
+    if not back_s.any():
+        return rate.means(edges), back_s
+    starts, ends = edges[:-1] - back_s, edges[1:] - back_s
+    means = np.empty(len(starts))
+    for days in np.unique(back_s):
+        chosen = np.flatnonzero(back_s == days)
+        run = np.append(starts[chosen], ends[chosen[-1]])
+        means[chosen] = rate.means(run)
+    return means, back_s
 
 
 @dataclass(frozen=True)
@@ -213,6 +241,10 @@ class Grid:
     """Import price per kWh; None if energy from the grid is free."""
     carbon: Foreseen | None = None
     """Carbon intensity of the grid, g/kWh; None if unknown."""
+    rules: GridRules | None = None
+    """Rules for the battery: when the grid charges it, and when it rests; None: it serves before the grid."""
+    peak: PeakPrice | None = None
+    """Price of the highest mean import; None without one."""
 
     def __post_init__(self) -> None:
         for field in ("import_limit_w", "export_limit_w"):
@@ -226,6 +258,11 @@ class Grid:
     def may_export_w(self) -> float:
         """Maximum export power, W."""
         return 0.0 if self.export is Export.NONE else self.export_limit_w
+
+    @property
+    def charges_battery(self) -> bool:
+        """Whether the grid may charge the battery."""
+        return self.rules is not None and self.rules.charge is not None
 
     @property
     def unlimited(self) -> bool:

@@ -16,7 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from beasy_sched.arrays import FloatArray
-from beasy_sched.energy.storage import HydrogenSpec, Storage
+from beasy_sched.energy.devices.hydrogen import HydrogenSpec
+from beasy_sched.energy.storage import Storage
+from beasy_sched.errors import ConfigError
 
 _NO_TANK: Final = HydrogenSpec(1e-9, 0.0, 0.0, 0.0, 0.0)
 
@@ -43,9 +45,14 @@ def balance_hours(
 
     ``production_w`` and ``demand_w`` are mean powers, of shape (hours, 1) or (hours, storages). A
     deficit is imported up to ``import_limit_w`` (W; one value or one per storage). Losses, limits of power
-    and levels are those of `energy.storage`; the battery stays between SoC_min and SoC_max. Raises
-    ValueError for shapes that do not match.
+    and levels are those of the devices; the battery stays between SoC_min and SoC_max. Raises
+    ValueError for shapes that do not match, and ConfigError for storages with devices other than these two.
     """
+    for device in (device for storage in storages for device in storage.other_devices):
+        raise ConfigError(
+            f"sizing by energy alone does not model the device {device.section!r}: remove its section from"
+            " the site, or compare sizes by runs"
+        )
     shape = len(np.asarray(production_w)), len(storages)
     production, demand = (np.broadcast_to(powers, shape) for powers in (production_w, demand_w))
     battery, tank = _Batteries.of(storages, step_s), _Tanks.of(storages, step_s)

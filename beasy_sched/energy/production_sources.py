@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from beasy_sched.arrays import FloatArray
-from beasy_sched.declared import Means
-from beasy_sched.energy.storage import require, require_fraction, require_not_negative
+from beasy_sched.declared import OptionDoc
+from beasy_sched.energy.fields import require, require_fraction, require_not_negative
 from beasy_sched.numbers import Range
 
 REFERENCE_IRRADIANCE_W_M2: Final = 1000.0
@@ -24,9 +24,9 @@ class WindTurbine:
     """Power curve of a turbine: wind speeds in m/s, power in W. Raises `FieldError`."""
 
     rated_w: float
-    cut_in_m_s: Annotated[float, Means("weather route: m/s, Eq. 2.1", range=_SPEED)] = 3.0
-    rated_m_s: Annotated[float, Means("weather route: m/s", range=_SPEED)] = 12.0
-    cut_out_m_s: Annotated[float, Means("weather route: m/s", range=_SPEED)] = 25.0
+    cut_in_m_s: Annotated[float, OptionDoc("weather route: m/s, Eq. 2.1", range=_SPEED)] = 3.0
+    rated_m_s: Annotated[float, OptionDoc("weather route: m/s", range=_SPEED)] = 12.0
+    cut_out_m_s: Annotated[float, OptionDoc("weather route: m/s", range=_SPEED)] = 25.0
 
     def __post_init__(self) -> None:
         require_not_negative("rated_w", self.rated_w)
@@ -48,9 +48,9 @@ class PvPlant:
     """Panels with a nominal power (W) and an efficiency eta_pv for all other losses. Raises `FieldError`."""
 
     nominal_w: float
-    efficiency: Annotated[float, Means("weather route: eta_pv in Eq. 2.2", range=Range(0, 1, above=True))] = (
-        0.9
-    )
+    efficiency: Annotated[
+        float, OptionDoc("weather route: eta_pv in Eq. 2.2", range=Range(0, 1, above=True))
+    ] = 0.9
 
     def __post_init__(self) -> None:
         require_not_negative("nominal_w", self.nominal_w)

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 
+from beasy_sched.arrays import FloatArray
 from beasy_sched.energy.battery_life import BatteryLife
 from beasy_sched.energy.calendar import Calendar
+from beasy_sched.energy.cooling import Cooling
 from beasy_sched.energy.grid import Grid
+from beasy_sched.energy.site_load import Course, LoadAhead, StepLoad
+from beasy_sched.energy.sources import SiteSource
 from beasy_sched.energy.storage import Storage
+from beasy_sched.model.restarts import NO_RESTART_SECTION, RestartSettings
 
 
 class GuardMode(str, Enum):
@@ -43,13 +49,54 @@ class Site:
     """Base load in addition to the servers (switches, the scheduler's host), W."""
     calendar: Calendar | None = None
     """Calendar of the site; None if the site file does not define time 0."""
+    sources: tuple[SiteSource, ...] = ()
+    """Sources of the site file; those with a series add to the announced production."""
+    restarts: RestartSettings = NO_RESTART_SECTION
+    """Checkpoints of jobs, and how often they come back."""
     battery_life: BatteryLife | None = None
     """Ageing and price of the battery; None if the site file has none."""
+    cooling: Cooling | None = None
+    """Cooling and losses in proportion to the servers' power; None without any."""
+    services: Course | None = None
+    """Services in addition to the base load, W over time; None without any."""
 
     @property
     def metered(self) -> bool:
         """Whether the site's results include base load, import and export."""
-        return self.grid is not None or self.base_w > 0.0
+        return self.grid is not None or self.base_w > 0.0 or self.services is not None
+
+    def load_during(self, start_s: float, end_s: float) -> StepLoad:
+        """Return the load besides the servers in the present step, from ``start_s`` to ``end_s``."""
+        if not self.has_load_ahead:
+            return self._constant_load
+        step_s = self.step_s
+        services_w = 0.0 if self.services is None else self.services.during(start_s, end_s, step_s)
+        pue = 1.0 if self.cooling is None else self.cooling.during(start_s, end_s, step_s)
+        return StepLoad(self.base_w + services_w, pue, services_w)
+
+    def load_ahead(self, now: float, edges_s: FloatArray) -> LoadAhead:
+        """Return the load besides the servers in steps between ``edges_s`` (s), as known at ``now``."""
+        if not self.has_load_ahead:
+            return self._constant_ahead
+        services, cooling = self.services, self.cooling
+        return LoadAhead(
+            self.base_w,
+            None if services is None else services.expected(now, self.step_s, edges_s),
+            None if cooling is None else cooling.expected(now, self.step_s, edges_s),
+        )
+
+    @cached_property
+    def has_load_ahead(self) -> bool:
+        """Whether the load besides the servers changes over time, or depends on them."""
+        return self.services is not None or self.cooling is not None
+
+    @cached_property
+    def _constant_load(self) -> StepLoad:
+        return StepLoad(self.base_w)
+
+    @cached_property
+    def _constant_ahead(self) -> LoadAhead:
+        return LoadAhead(self.base_w)
 
     @property
     def import_limit_w(self) -> float:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from beasy_sched.engine.lives import Lives
 from beasy_sched.engine.power_side import PowerSide
 from beasy_sched.model.jobs import Job, JobState, Outcomes
 
@@ -55,6 +56,8 @@ class SessionAccount:
     speed_changes: int
     """Number of times that servers changed to another computing P-state."""
     lost: LostServers
+    lives: Lives
+    """Jobs that came back after a kill."""
     power: PowerSide | None
     """Steps, storage and energy; None without a site."""
     replanning: Replanning | None

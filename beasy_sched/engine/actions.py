@@ -88,6 +88,23 @@ class CallAt(Struct, frozen=True, gc=False):
     at: float
 
 
+class Offer(Struct, frozen=True, gc=False):
+    """Allow up to ``count`` servers of a kind to be on from ``from_s`` to ``until_s``; see `Placement`.
+
+    Several offers describe steps ahead. The offers of one call replace all earlier ones. The lowest count
+    applies where offers of a kind overlap; a time without an offer of the kind is not limited.
+    """
+
+    kind: str
+    """Name of a `ServerKind` of the platform."""
+    count: int
+    from_s: float
+    until_s: float
+    """End of the offer, s; infinite where it has none."""
+    rule: str = ""
+    facts: Facts = NO_FACTS
+
+
 class MeasureEnergy(Struct, frozen=True, gc=False):
     """Ask the simulator for the energy used so far; the policy is called again with the answer.
 
@@ -95,4 +112,4 @@ class MeasureEnergy(Struct, frozen=True, gc=False):
     """
 
 
-Action: TypeAlias = Start | Kill | Reject | SetPState | Postpone | Compensate | MeasureEnergy | CallAt
+Action: TypeAlias = Start | Kill | Reject | SetPState | Postpone | Compensate | MeasureEnergy | CallAt | Offer

@@ -22,6 +22,11 @@ class EnergyQueries:
         self.storage_w = 0.0
         """Power of the storage hosts, W: the simulator's answers include it, but it counts as base load."""
 
+    @property
+    def unanswered(self) -> int:
+        """Number of queries without an answer."""
+        return len(self._asked)
+
     def ask(self, *, for_power_side: bool) -> None:
         """Note a query that is being sent."""
         self._asked.append(for_power_side)

@@ -11,19 +11,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 
-from beasy_sched.arrays import FloatArray, PStateArray, all_of, any_of, distinct, total
+from beasy_sched.arrays import BoolArray, FloatArray, PStateArray, all_of, any_of, distinct, total
 from beasy_sched.energy.server_energy import stretch_energy_j
 from beasy_sched.energy.site import GuardMode, GuardSettings
+from beasy_sched.energy.site_load import StepLoad
 from beasy_sched.engine.actions import Action, Facts, Kill, SetPState
+from beasy_sched.engine.session_words import NO_ENERGY, NO_ENERGY_FOR_HOSTS, NO_ENERGY_TO_WAKE, Rule
 from beasy_sched.model.cluster import Cluster
 from beasy_sched.model.host_power import PowerAccount
-from beasy_sched.model.host_states import ASLEEP, IDLE, SWITCHING_OFF, SWITCHING_ON
+from beasy_sched.model.host_states import ASLEEP, BUSY, IDLE, SWITCHING_OFF, SWITCHING_ON
 from beasy_sched.model.host_table import NOT_REQUESTED
 from beasy_sched.model.hosts import HostIds, HostSet
+from beasy_sched.model.jobs import Job
 
 ENERGY_TOLERANCE: Final = 1e-9
 """Energies that differ by this share of the largest of them are the same.
@@ -36,6 +39,7 @@ that equals the demand.
 """
 _LEAST_TOLERANCE_J: Final = 1e-6
 """The resolution of Batsim's six decimals, however small the energies are."""
+_NO_LOAD: Final = StepLoad()
 
 
 def energy_tolerance_j(*energies_j: float) -> float:
@@ -64,7 +68,11 @@ class StepBudget:
     soc_pct: float
     """State of charge at the start of the step, %."""
     supply_j: float
-    """Energy that may be drawn in the whole step without taking the battery below SoC_min, J."""
+    """Energy that servers may draw in the whole step without taking the battery below SoC_min, J.
+
+    Like the other energies of a budget, it is that of the servers alone: the base load, services and the
+    servers' cooling (`load`) are subtracted.
+    """
     headroom_j: float
     """Energy left of the supply after the servers' present use and everything granted since.
 
@@ -72,6 +80,8 @@ class StepBudget:
     """
     veto: bool
     now: float = 0.0
+    load: StepLoad = _NO_LOAD
+    """Load of the site besides the servers in the step."""
 
     @property
     def remaining_s(self) -> float:
@@ -127,9 +137,6 @@ class StepBudget:
             return False
         self.headroom_j -= cost_j
         return True
-
-
-NO_ENERGY = "guard: no energy for it"
 
 
 def committed_energy_j(cluster: Cluster, now: float, dt_s: float) -> FloatArray:
@@ -192,6 +199,31 @@ def sleep_energy_j(cluster: Cluster, hosts: HostIds, dt_s: float) -> FloatArray:
     return stretch_energy_j(power, kinds, power.sleep_w[kinds], dt_s, off_s=off_s)
 
 
+def servers_fed(cluster: Cluster, headroom_j: float, now: float, dt_s: float) -> BoolArray:
+    """Return the servers that the supply of a step can feed at full load: those with jobs first, [N].
+
+    ``headroom_j``: what the step has left after its commitment, J. A server that is not fed keeps its job,
+    but may not get another, and sleeps if it has none. Servers that are on come first, then the lower ids.
+    """
+    power, kinds, state = cluster.power, cluster.platform.kind_of, cluster.state
+    busy = (state == BUSY) & ~cluster.kill_pending
+    candidates = (busy | cluster.available).nonzero()[0]
+    kinds, busy = kinds[candidates], busy[candidates]
+    committed_j = committed_energy_j(cluster, now, dt_s)[candidates]
+    on = ~busy & ((state[candidates] == IDLE) | (state[candidates] == SWITCHING_ON))
+    rests = on & (cluster.platform.sleep_of_kind[kinds] >= 0)
+    least_j = np.where(rests, np.minimum(sleep_energy_j(cluster, candidates, dt_s), committed_j), committed_j)
+    pstate = np.where(busy | on, cluster.pstate[candidates], cluster.platform.fastest_of_kind[kinds])
+    full_j = np.maximum(power.full_w[kinds, pstate], np.where(busy | on, 0.0, power.on_w[kinds])) * dt_s
+    order = np.lexsort((candidates, ~on, ~busy))
+    left_j = headroom_j + float((committed_j - least_j).sum())
+    cost_j = np.maximum(full_j - least_j, 0.0)[order].cumsum()
+    count = int(cost_j.searchsorted(left_j + energy_tolerance_j(left_j), side="right"))
+    fed = np.zeros(cluster.size, dtype=np.bool_)
+    fed[candidates[order[:count]]] = True
+    return fed
+
+
 def _falling_s(cluster: Cluster, hosts: HostIds, now: float, dt_s: float) -> FloatArray:
     """Part of ``dt_s`` that servers still need to fall asleep, s; 0 for others."""
     falling = cluster.state[hosts] == SWITCHING_OFF
@@ -216,18 +248,39 @@ def _speeds_to_come(cluster: Cluster) -> tuple[PStateArray, FloatArray]:
     return pstate, cluster.power.draw_w(np.arange(cluster.size), cluster.state, pstate, load)
 
 
+class Restarts(Protocol):
+    """Cost of kills where jobs come back (`engine.lives`)."""
+
+    def loses_s(self, job: Job) -> float:
+        """Return the time that a kill of a job costs now, s."""
+
+    def notice_s(self, job: Job) -> float:
+        """Return the time between the guard's decision to kill a job and the kill, s."""
+
+
 class Guard:
     """Sheds load until the supply of the coming step is sufficient."""
 
     def __init__(
-        self, settings: GuardSettings, cluster: Cluster, account: PowerAccount, *, power_actions: bool = True
+        self,
+        settings: GuardSettings,
+        cluster: Cluster,
+        account: PowerAccount,
+        *,
+        power_actions: bool = True,
+        kills: bool = True,
     ) -> None:
-        """Guard ``cluster`` according to ``settings``; without ``power_actions`` it can only kill."""
-        self.settings = settings
+        """Guard ``cluster`` according to ``settings``; without ``power_actions`` it can only kill.
+
+        ``kills``: whether it may kill jobs.
+        """
+        self.settings, self._kills = settings, kills
         self.cluster, self.account = cluster, account
         sleep = cluster.platform.sleep_pstate
         self.sleep = sleep if power_actions else np.full_like(sleep, -1)
         """The P-state in which each host sleeps, -1 where it cannot."""
+        self.restarts: Restarts | None = None
+        """Cost of kills where jobs come back; None if they do not."""
 
     def shed(
         self,
@@ -236,12 +289,13 @@ class Guard:
         dt_s: float,
         soc_pct: float | None = None,
         energy_j: FloatArray | None = None,
+        load: StepLoad = _NO_LOAD,
     ) -> tuple[list[Action], float]:
         """Return the actions after which the coming step needs at most ``supply_j``, and the headroom, J.
 
-        The headroom is what is then left: negative if even sleeping needs too much. ``soc_pct`` is
-        the battery's state of charge, for the decision log; ``energy_j`` is the committed energy of each
-        server where it is known.
+        The headroom is what is then left: negative if even sleeping needs too much. ``soc_pct`` is the
+        battery's state of charge, and ``load`` that besides the servers, for the log; ``energy_j`` is
+        the committed energy of each server where it is known.
         """
         self.now, self.dt_s = now, dt_s
         self.energy_j = committed_energy_j(self.cluster, now, dt_s) if energy_j is None else energy_j
@@ -258,8 +312,12 @@ class Guard:
         }
         if soc_pct is not None and math.isfinite(soc_pct):  # there is a battery
             self.facts["soc_pct"] = soc_pct
+        if load.pue > 1.0:
+            self.facts["pue"] = load.pue
+        if load.services_w > 0.0:
+            self.facts["services_w"] = load.services_w
         for way in (self._cancel_wakes, self._put_to_sleep, self._kill):
-            if self.missing_j > self.tolerance_j:
+            if self.missing_j > self.tolerance_j and (self._kills or way != self._kill):
                 self.missing_j -= way()
         return self.actions, -self.missing_j
 
@@ -277,7 +335,7 @@ class Guard:
         resting_j = resting_energy_j(cluster, pending, self.now, self.dt_s)
         saved_j = float((self.energy_j[pending] - resting_j).sum())
         why = {**self.facts, "saves_j": saved_j}
-        self._to_sleep(np.concatenate([pending, waking]), "guard: wake cancelled, no energy for it", why)
+        self._to_sleep(np.concatenate([pending, waking]), NO_ENERGY_TO_WAKE, why)
         return saved_j
 
     def _put_to_sleep(self) -> float:
@@ -293,7 +351,7 @@ class Guard:
         total_j = saves_j[order].cumsum()
         chosen = order[: int(total_j.searchsorted(self.missing_j - self.tolerance_j)) + 1]
         saved_j = float(saves_j[chosen].sum())
-        self._to_sleep(idle[chosen], NO_ENERGY, {**self.facts, "saves_j": saved_j})
+        self._to_sleep(idle[chosen], NO_ENERGY_FOR_HOSTS, {**self.facts, "saves_j": saved_j})
         return saved_j
 
     def _kill(self) -> float:
@@ -302,30 +360,55 @@ class Guard:
         jobs = [job for job in cluster.running.values() if not any_of(cluster.kill_pending[job.hosts.ids])]
         victims = [(self.account.job_spent_j(job.hosts.ids, self.now), job) for job in jobs]
         victims.sort(key=lambda victim: (victim[0], victim[1].start_order))
-        saves_j = [self._kill_saves_j(job.hosts.ids) for _, job in victims]
+        saves_j = [self._saves_j(job) for _, job in victims]
+        if self.restarts is not None:
+            loss = [
+                self._loss_per_j(job, saved_j) for (_, job), saved_j in zip(victims, saves_j, strict=True)
+            ]
+            order = sorted(range(len(victims)), key=loss.__getitem__)
+            victims, saves_j = [victims[place] for place in order], [saves_j[place] for place in order]
         chosen = list(range(len(victims)))
         if self.settings.mode is GuardMode.SHED:
             chosen = _fewest(saves_j, self.missing_j - self.tolerance_j)
-        known = {**self.facts, "mode": self.settings.mode.value}
-        if self.missing_j != known["missing_j"]:
-            known["still_missing_j"] = self.missing_j
+        facts = {**self.facts, "mode": self.settings.mode.value}
+        if self.missing_j != facts["missing_j"]:
+            facts["still_missing_j"] = self.missing_j
         for place in chosen:
             spent_j, job = victims[place]
-            self.actions.append(
-                Kill(job, NO_ENERGY, {**known, "spent_j": spent_j, "saves_j": saves_j[place]})
-            )
-            self._to_sleep(job.hosts.ids, NO_ENERGY, {"killed": job.id})
+            cost = {"spent_j": spent_j}
+            if self.restarts is not None:
+                cost = {"loses_s": self.restarts.loses_s(job)}
+            self.actions.append(Kill(job, NO_ENERGY, {**facts, **cost, "saves_j": saves_j[place]}))
+            self._to_sleep(job.hosts.ids, NO_ENERGY_FOR_HOSTS, {"killed": job.id})
         return sum(saves_j[place] for place in chosen)
 
-    def _kill_saves_j(self, hosts: HostIds) -> float:
-        """Energy that the end of a job on ``hosts`` saves, J: they sleep, or idle where they cannot."""
-        cluster = self.cluster
+    def _loss_per_j(self, job: Job, saves_j: float) -> float:
+        """Work lost by the kill of a job for each joule that it saves, host-seconds/J."""
+        loses_s = 0.0 if self.restarts is None else self.restarts.loses_s(job)
+        return loses_s * len(job.hosts) / saves_j if saves_j > 0.0 else math.inf
+
+    def _saves_j(self, job: Job) -> float:
+        """Energy that the kill of a job saves, J, which may have a notice."""
+        return self._kill_saves_j(
+            job.hosts.ids, 0.0 if self.restarts is None else self.restarts.notice_s(job)
+        )
+
+    def _kill_saves_j(self, hosts: HostIds, notice_s: float = 0.0) -> float:
+        """Energy that the end of a job on ``hosts`` saves, J: they sleep, or idle where they cannot.
+
+        ``notice_s``: time for which the job continues before, s.
+        """
+        cluster, dt_s = self.cluster, self.dt_s
+        until_j: FloatArray | float = 0.0
+        if notice_s:
+            until_j = self.energy_j[hosts] * (min(notice_s, dt_s) / dt_s)
+            dt_s = max(dt_s - notice_s, 0.0)
         idle_w = cluster.power.idle_w[cluster.platform.kind_of[hosts], cluster.pstate[hosts]]
         sleeps = (self.sleep[hosts] >= 0) & cluster.available[hosts]
-        after_j = np.where(sleeps, sleep_energy_j(cluster, hosts, self.dt_s), idle_w * self.dt_s)
-        return total(self.energy_j[hosts] - after_j)
+        after_j = np.where(sleeps, sleep_energy_j(cluster, hosts, dt_s), idle_w * dt_s)
+        return total(self.energy_j[hosts] - (until_j + after_j))
 
-    def _to_sleep(self, hosts: HostIds, rule: str, facts: Facts) -> None:
+    def _to_sleep(self, hosts: HostIds, rule: Rule, facts: Facts) -> None:
         targets = self.sleep[hosts]
         for pstate in distinct(targets[targets >= 0]):
             self.actions.append(SetPState(HostSet(np.sort(hosts[targets == pstate])), pstate, rule, facts))

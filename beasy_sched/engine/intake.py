@@ -8,20 +8,20 @@ from typing import Any
 from beasy_sched.errors import PeerError
 from beasy_sched.limits import LONGEST_ID, LONGEST_JOB, MOST_JOBS, MOST_JOBS_AT_ONCE, MOST_KEPT, shortened
 from beasy_sched.model.events import JobRequest, JobSubmitted
-from beasy_sched.model.jobs import NO_TERMS, Job, read_terms
+from beasy_sched.model.jobs import NO_TERMS, Job, Outcomes, read_terms
 
 
 class Intake:
     """All jobs submitted so far, by id, and the amount of data kept of them."""
 
-    def __init__(self, present: Callable[[], Iterable[Job]]) -> None:
-        """``present`` returns the jobs that wait or run."""
+    def __init__(self, outcomes: Outcomes, present: Callable[[], Iterable[Job]]) -> None:
+        """``outcomes`` are those of all ended jobs; ``present`` returns the jobs that wait or run."""
         self.ids: set[str] = set()
         self.is_complete = False
         """Whether all jobs have been submitted."""
         self.has_delays = False
         """Whether a job may have a profile that loads no host."""
-        self._present = present
+        self._outcomes, self._present = outcomes, present
         self._characters = self._characters_for_good = 0
         """Upper bound of the characters of all jobs' ids and fields, and the characters of fields that are
         kept to the end of the run."""
@@ -37,15 +37,27 @@ class Intake:
                 self._delays[workload] = names
         self.has_delays = bool(self._delays)
 
-    def admit(self, request: JobRequest, unfinished: int) -> Job:
-        """Return the job of a submission; ``unfinished`` jobs wait or run.
+    def admit(self, request: JobRequest) -> Job:
+        """Return the job of a submission.
 
         Raises PeerError for a job that was submitted before, is too large, or exceeds the number of jobs.
         """
-        if request.id in self.ids:
-            raise PeerError(f"job {request.id} was submitted twice")
-        self._find_room(request, unfinished)
-        self.ids.add(request.id)
+        ids, job_id = self.ids, request.id
+        if job_id in ids:
+            raise PeerError(f"job {job_id} was submitted twice")
+        size, submitted = len(job_id), len(ids)
+        if size > LONGEST_ID or len(request.profile) > LONGEST_ID:
+            raise PeerError(
+                f"job {shortened(job_id)}: its id or profile has more than {LONGEST_ID:,} characters"
+            )
+        if submitted >= MOST_JOBS or submitted >= MOST_JOBS_AT_ONCE:
+            self._check_number(submitted)
+        if request.extras is not None:
+            size += self._size_of(request.extras, request)
+        self._characters += size
+        if self._characters > MOST_KEPT:
+            self._count_characters()
+        ids.add(job_id)
         return Job(request)
 
     def give_terms(self, job: Job, extras: Mapping[str, Any]) -> None:
@@ -62,29 +74,30 @@ class Intake:
         if not self.has_delays:
             return True
         workload, _, _ = event.job.id.partition("!")
-        return event.job.profile not in self._delays.get(workload, ())
+        return self.profile_computes(workload, event.job.profile)
 
-    def _find_room(self, request: JobRequest, unfinished: int) -> None:
-        submitted, size = len(self.ids), len(request.id)
-        if size > LONGEST_ID or len(request.profile) > LONGEST_ID:
-            raise PeerError(
-                f"job {shortened(request.id)}: its id or profile has more than {LONGEST_ID:,} characters"
-            )
+    def profile_computes(self, workload: str, profile: str) -> bool:
+        """Return whether a profile of a workload loads the hosts of its jobs."""
+        return profile not in self._delays.get(workload, ())
+
+    def _check_number(self, submitted: int) -> None:
+        """Raise PeerError if there are too many jobs for one more."""
         if submitted >= MOST_JOBS:
             raise PeerError(f"more than {MOST_JOBS:,} jobs were submitted: no simulation has that many")
-        if max(unfinished, self._with_terms) >= MOST_JOBS_AT_ONCE:
+        if max(submitted - len(self._outcomes), self._with_terms) >= MOST_JOBS_AT_ONCE:
             raise PeerError(
                 f"more than {MOST_JOBS_AT_ONCE:,} jobs wait, run or have terms: no simulation has that many"
             )
-        if request.extras is not None:
-            size += len(repr(request.extras))
-            if size > LONGEST_JOB:
-                raise PeerError(
-                    f"job {shortened(request.id)} has more than {LONGEST_JOB:,} characters in its fields"
-                )
-        self._characters += size
-        if self._characters > MOST_KEPT:
-            self._count_characters()
+
+    @staticmethod
+    def _size_of(extras: Mapping[str, Any], request: JobRequest) -> int:
+        """Return the number of characters of a job's own fields. Raises PeerError if there are too many."""
+        size = len(repr(extras))
+        if len(request.id) + size > LONGEST_JOB:
+            raise PeerError(
+                f"job {shortened(request.id)} has more than {LONGEST_JOB:,} characters in its fields"
+            )
+        return size
 
     def _count_characters(self) -> None:
         """Recount the characters kept of jobs. Raises PeerError if there are too many."""

@@ -15,6 +15,15 @@ from msgspec import Struct
 
 from beasy_sched.arrays import any_of, distinct
 from beasy_sched.engine.actions import FactDict
+from beasy_sched.engine.agenda import Due
+from beasy_sched.engine.session_words import (
+    GIVEN_UP,
+    IN_SERVICE,
+    MAY_BE_ASKED,
+    NOT_COME,
+    OUT_OF_SERVICE,
+    Rule,
+)
 from beasy_sched.limits import LATEST_S
 from beasy_sched.model.cluster import Cluster
 from beasy_sched.model.host_states import BUSY, IDLE
@@ -31,13 +40,6 @@ MOST_FAILURES: Final = 10
 RETRIES: Final = Range(0.0, LATEST_S, above=True)
 """Times for which a host may be left alone after its first failure, s."""
 
-NOT_COME = "did not wake"
-GIVEN_UP = "did not wake, and is given up"
-OUT_OF_SERVICE = "out of service"
-IN_SERVICE = "in service again"
-MAY_BE_ASKED = "may be asked on again"
-"""The rules by which hosts are logged as ``lost`` and ``back``."""
-
 
 def retry_after_s(first_s: float, failures: int) -> float:
     """Return the time for which a host is left alone after ``failures`` in a row, s: it doubles each time."""
@@ -49,7 +51,7 @@ def retry_after_s(first_s: float, failures: int) -> float:
 class HostLogLine(Struct, frozen=True):
     """Line to be logged of some hosts."""
 
-    rule: str
+    rule: Rule
     hosts: HostSet
     facts: FactDict
 
@@ -57,8 +59,11 @@ class HostLogLine(Struct, frozen=True):
 class LostHosts:
     """The hosts of one cluster that failed to wake or are out of service."""
 
-    def __init__(self, cluster: Cluster, retry_s: float) -> None:
-        """``retry_s`` is the time for which a host is left alone after its first failure, s."""
+    def __init__(self, cluster: Cluster, retry_s: float, due: Due) -> None:
+        """``retry_s`` is the time for which a host is left alone after its first failure, s.
+
+        The first lost host may be woken again when ``due`` is.
+        """
         self._cluster = cluster
         self._retry_s = retry_s
         self.failed_wakes = 0
@@ -70,8 +75,7 @@ class LostHosts:
         """Number of failures of each host in a row."""
         self._again_s = np.full(cluster.size, np.inf)
         """Time at which each lost host may be woken again, s."""
-        self.next_s = math.inf
-        """Time at which the first lost host may be woken again, s; infinite if there is none."""
+        self._due = due
 
     @property
     def hosts(self) -> int:
@@ -139,4 +143,4 @@ class LostHosts:
             self._look()
 
     def _look(self) -> None:
-        self.next_s = float(self._again_s.min(initial=np.inf))
+        self._due.move(float(self._again_s.min(initial=np.inf)))

@@ -19,6 +19,10 @@ class Notes:
         self._given: dict[str, set[str]] = {}
         """Warnings on subjects that may have many, by subject."""
 
+    def close_log(self) -> None:
+        """Write nothing to the decision log any more."""
+        self.has_log, self._log = False, None
+
     def warn(self, text: str) -> None:
         """Warn, once."""
         if text not in self.warnings:
@@ -45,4 +49,4 @@ class Notes:
     ) -> None:
         """Write a row to the decision log, if there is one."""
         if self._log is not None:
-            self._log(now, what, "" if job is None else job.id, str(hosts), rule, facts)
+            self._log(now, what, "" if job is None else job.id, str(hosts), str(rule), facts)

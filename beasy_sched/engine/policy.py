@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 
 from beasy_sched.arrays import BoolArray, FloatArray, all_of, read_only
+from beasy_sched.energy.grid_peak import PeakMeter
 from beasy_sched.energy.storage import StorageState
 from beasy_sched.engine.actions import (
     NO_FACTS,
@@ -26,6 +27,7 @@ from beasy_sched.engine.actions import (
     Facts,
     Kill,
     MeasureEnergy,
+    Offer,
     Postpone,
     Reject,
     SetPState,
@@ -35,7 +37,7 @@ from beasy_sched.engine.guard import StepBudget
 from beasy_sched.engine.power_actions import sleep, wake
 from beasy_sched.engine.power_side import SessionOptions
 from beasy_sched.engine.run_findings import KnownInputs
-from beasy_sched.engine.session_words import Sentences
+from beasy_sched.engine.session_words import Rule, Sentences
 from beasy_sched.errors import BeasyError, ConfigError, Interrupted, PolicyError
 from beasy_sched.findings import Finding
 from beasy_sched.limits import MOST_ACTIONS, shortened
@@ -73,6 +75,10 @@ class Policy:
 
     needs_speeds: ClassVar[bool] = False
     """Whether the policy requires the servers' speeds, which Batsim itself does not send."""
+
+    can_offer: ClassVar[bool] = False
+    """Whether the policy returns `Offer` actions, and starts no job, if others place jobs
+    (`View.placement`)."""
 
     def __init__(self, options: Mapping[str, Any] | None = None) -> None:
         """Read the options. Raises ConfigError that names the option."""
@@ -163,6 +169,12 @@ class View:
         self.plans = None if site is None else options.plans
         """The `PlanStore`, the offline plans of the run's windows; None without a plan. A copy that a policy
         can change is made by `beasy_sched.policies.planned.working_plan`."""
+        self.peaks: PeakMeter | None = None
+        """The `PeakMeter` of the site's grid: ``peak_at_w(time_s)`` returns the highest mean import of 15
+        minutes so far (W) in the period of a time; None if peaks have no price, and before the first step."""
+        self.placement = options.placement
+        """The `Placement`: who starts jobs. ``EXTERNAL``: the policy returns offers (`Offer`) and no starts;
+        jobs start and servers are switched without its action."""
         self.power_actions_allowed = options.power_actions
         """Whether P-states may be changed."""
         self.wants_facts = wants_facts
@@ -192,9 +204,14 @@ class View:
         """Show the present state, overwriting whatever the policy has written."""
         self.now, self.arrived, self.ended, self.budget = now, arrived, ended, budget
 
-    def show_step(self, budget: StepBudget, storage: StorageState, ended: list[Job]) -> None:
-        """Show a step that has just been opened, the storage at its start, and the jobs that ended before."""
-        self.budget, self.storage_state, self.ended = budget, storage, ended
+    def show_step(
+        self, budget: StepBudget, storage: StorageState, ended: list[Job], peaks: PeakMeter | None = None
+    ) -> None:
+        """Show a step that has just been opened, the storage at its start, and the jobs that ended before.
+
+        ``peaks`` has the highest mean imports so far.
+        """
+        self.budget, self.storage_state, self.ended, self.peaks = budget, storage, ended, peaks
 
     def measure(self, at_s: float, energy_j: float) -> None:
         """Show an answer of the simulator's energy meter."""
@@ -243,6 +260,11 @@ class View:
         """Running jobs sorted by their latest end: (s, order of start, job)."""
         return self._cluster.ends[:]
 
+    @property
+    def shares_hosts(self) -> bool:
+        """Whether a job has been submitted that takes only a part of its hosts (external placement)."""
+        return self._cluster.shares_hosts
+
     def usable_hosts(self, job: Job) -> int:
         """Count the hosts of a running job that are still in service, and so usable after it."""
         if self._cluster.all_available:
@@ -261,8 +283,12 @@ class View:
 
     @property
     def availability_version(self) -> int:
-        """A counter that changes whenever something happens that could let a waiting job start."""
-        return self._cluster.availability_version
+        """A counter that changes whenever something happens that could let a waiting job start.
+
+        The hosts have changed, or a waiting job has left.
+        """
+        cluster = self._cluster
+        return cluster.hosts_version + cluster.departures
 
     @property
     def free_count(self) -> int:
@@ -310,14 +336,14 @@ _LOOK_HOSTS: Final = 128
 
 def _lowest(mask: BoolArray, count: int) -> HostSet:
     """Return the ``count`` lowest ids of ``mask`` (all if there are fewer); reads no further than needed."""
-    size = len(mask)
+    size = mask.size
     first = int(mask.argmax()) if size else 0
     if count == 1 and size and mask[first]:
         return one_host(first)
-    look = max(4 * count, _LOOK_HOSTS)
+    look = 4 * count if 4 * count > _LOOK_HOSTS else _LOOK_HOSTS
     while True:
         ids = mask[first : first + look].nonzero()[0]
-        if len(ids) >= count or first + look >= size:
+        if ids.size >= count or first + look >= size:
             ids = ids[:count]
             ids += first
             return HostSet(ids)
@@ -325,6 +351,7 @@ def _lowest(mask: BoolArray, count: int) -> HostSet:
 
 
 _LARGEST_FACT = 10**18
+_NOTHING: Final[tuple[()]] = ()
 
 
 class PolicyCaller:
@@ -341,28 +368,51 @@ class PolicyCaller:
         self.begun = False
         """Whether `Policy.begin` was called: before that, the policy has no results."""
 
-    def ask(self, method: str, view: View, now: float) -> list[Action]:
+    def schedule(self, view: View, now: float) -> Sequence[Action]:
         """Return the policy's actions at ``now`` (s), all of them checked to be well-formed.
 
         Raises PolicyError.
         """
-        actions: list[Action] = self._call(method, now, view, read=_listed)
+        try:
+            returned = self._policy.schedule(view)
+        except _NOT_MISTAKES:
+            raise
+        except BaseException as error:
+            raise self._mistake("schedule", now, error) from error
+        if returned is _NOTHING or (type(returned) is list and not returned):
+            return _NOTHING
+        return self._checked("schedule", now, returned)
+
+    def power_actions(self, view: View, now: float) -> Sequence[Action]:
+        """Return the policy's power actions of a step, likewise."""
+        return self._checked("power_actions", now, self._call("power_actions", now, view))
+
+    def _checked(self, method: str, now: float, returned: Iterable[Action]) -> Sequence[Action]:
+        """Return what a method of the policy has returned as a list of well-formed actions."""
+        try:
+            actions = _listed(returned)
+        except _NotActions as error:
+            raise self._error(method, now, f"returned {error}, expected a list of actions") from None
+        except _NOT_MISTAKES:
+            raise
+        except BaseException as error:
+            raise self._mistake(method, now, error) from error
         for action in actions:
-            check = _CHECKS.get(type(action))
-            if check is None:
+            kind = type(action)
+            if kind not in _CHECKS:
                 raise self._error(method, now, f"returned {_shown(action)}, which is not an action")
-            problem = check(action)
+            problem = _CHECKS[kind](action)
             if problem is not None:
-                raise self._error(method, now, f"returned {type(action).__name__} with {problem}")
+                raise self._error(method, now, f"returned {kind.__name__} with {problem}")
         return actions
 
     def check_inputs(self, inputs: KnownInputs) -> list[Finding]:
         """Return the policy's warnings about a run's inputs. Raises PolicyError."""
         with own_mistakes(f"policy {self.name!r} failed in check_inputs"):
-            found = [*self._policy.check_inputs(inputs)]
-            if strange := [each for each in found if not isinstance(each, Finding)]:
+            findings = [*self._policy.check_inputs(inputs)]
+            if strange := [each for each in findings if not isinstance(each, Finding)]:
                 raise TypeError(f"found {_shown(strange[0])}, expected a Finding")
-        return found
+        return findings
 
     def begin(self, view: View, now: float) -> None:
         """Notify the policy that the platform is known."""
@@ -373,22 +423,17 @@ class PolicyCaller:
         """Return the sections that the policy adds to the summary."""
         return self._call("results", now)
 
-    def _call(
-        self, method: str, now: float, *given: View, read: Callable[[Any], Any] = lambda found: found
-    ) -> Any:
-        """Call a method of the policy, and read what it returns.
-
-        Exceptions of both are turned into a PolicyError that names the method.
-        """
+    def _call(self, method: str, now: float, *given: View) -> Any:
+        """Call a method of the policy. Its exceptions are turned into a PolicyError that names the method."""
         try:
-            return read(getattr(self._policy, method)(*given))
-        except _NotActions as error:
-            found = str(error)
+            return getattr(self._policy, method)(*given)
         except _NOT_MISTAKES:
             raise
         except BaseException as error:
-            raise _mistake(f"policy {self.name!r} failed at {now:g} s, in {method}", error) from error
-        raise self._error(method, now, f"returned {found}, expected a list of actions")
+            raise self._mistake(method, now, error) from error
+
+    def _mistake(self, method: str, now: float, error: BaseException) -> PolicyError:
+        return _mistake(f"policy {self.name!r} failed at {now:g} s, in {method}", error)
 
     def _error(self, method: str, now: float, what: str) -> PolicyError:
         return PolicyError(f"policy {self.name!r} at {now:g} s: {method} {what}")
@@ -398,22 +443,22 @@ class _NotActions(Exception):
     """A policy returned something other than a list of actions."""
 
 
-def _listed(found: Iterable[Action]) -> list[Action]:
-    if (type(found) is list or type(found) is tuple) and len(found) <= MOST_ACTIONS:
-        return list(found)
-    if isinstance(found, (str, bytes, Mapping)) or not isinstance(found, Iterable):
-        raise _NotActions(_shown(found))
-    actions = list(islice(found, MOST_ACTIONS + 1))
+def _listed(returned: Iterable[Action]) -> list[Action]:
+    if (type(returned) is list or type(returned) is tuple) and len(returned) <= MOST_ACTIONS:
+        return list(returned)
+    if isinstance(returned, (str, bytes, Mapping)) or not isinstance(returned, Iterable):
+        raise _NotActions(_shown(returned))
+    actions = list(islice(returned, MOST_ACTIONS + 1))
     if len(actions) > MOST_ACTIONS:
         raise _NotActions(f"more than {MOST_ACTIONS:,} of them")
     return actions
 
 
-def _shown(found: object) -> str:
+def _shown(value: object) -> str:
     try:
-        return shortened(repr(found))
+        return shortened(repr(value))
     except Exception:  # a policy's own class
-        return f"a {type(found).__name__}"
+        return f"a {type(value).__name__}"
 
 
 def _job_problem(action: Any) -> str | None:
@@ -425,7 +470,7 @@ def _job_problem(action: Any) -> str | None:
 
 
 def _words_problem(action: Any) -> str | None:
-    if type(action.rule) is not str:
+    if type(action.rule) is not Rule and type(action.rule) is not str:
         return f"rule {_shown(action.rule)}: expected a string"
     facts = action.facts
     if facts is NO_FACTS:
@@ -433,7 +478,12 @@ def _words_problem(action: Any) -> str | None:
     if type(facts) is not dict and not isinstance(facts, Mapping):
         return f"facts {_shown(facts)}: expected a dictionary"
     for name, value in facts.items():
-        if type(name) is not str or not (type(value) is float or _is_plain(value)):
+        kind = type(value)
+        if kind is float or kind is str or (kind is int and -_LARGEST_FACT <= value <= _LARGEST_FACT):
+            known = True
+        else:
+            known = _is_plain(value)
+        if type(name) is not str or not known:
             return f"facts {_shown({name: value})}: expected a dictionary of numbers and short strings"
     return None
 
@@ -454,7 +504,18 @@ def _hosts_problem(hosts: object) -> str | None:
 
 
 def _start_problem(action: Start) -> str | None:
-    return _hosts_problem(action.hosts) or _job_problem(action)
+    job, hosts = action.job, action.hosts
+    if type(job) is Job and type(hosts) is HostSet:  # otherwise it is a mistake, or of an author's own class
+        ids = hosts.ids
+        if (
+            type(ids) is np.ndarray
+            and ids.ndim == 1
+            and ids.dtype.kind in "iu"
+            and job.id is job.request.id
+            and type(job.state) is JobState
+        ):
+            return _words_problem(action)
+    return _hosts_problem(hosts) or _job_problem(action)
 
 
 def _pstate_problem(action: SetPState) -> str | None:
@@ -475,6 +536,19 @@ def _call_problem(action: CallAt) -> str | None:
     return f"at {_shown(at)}: expected a time in seconds"
 
 
+def _offer_problem(action: Offer) -> str | None:
+    count: object = action.count
+    if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 0:
+        return f"count {_shown(count)}: expected an integer of at least 0"
+    if type(action.kind) is not str:
+        return f"kind {_shown(action.kind)}: expected the name of a kind of servers"
+    times: tuple[object, ...] = (action.from_s, action.until_s)
+    for at in times:
+        if isinstance(at, bool) or not isinstance(at, (int, float, np.number)) or math.isnan(at):
+            return f"a time {_shown(at)}: expected seconds"
+    return _words_problem(action)
+
+
 _CHECKS: dict[type, Callable[[Any], str | None]] = {
     Start: _start_problem,
     Kill: _job_problem,
@@ -484,6 +558,7 @@ _CHECKS: dict[type, Callable[[Any], str | None]] = {
     Compensate: _words_problem,
     CallAt: _call_problem,
     MeasureEnergy: lambda action: None,
+    Offer: _offer_problem,
 }
 
 

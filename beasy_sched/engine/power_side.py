@@ -7,6 +7,7 @@ or, with ``model``, from the daemon's own account. Each step is settled after it
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -17,17 +18,22 @@ from msgspec import Struct
 
 from beasy_sched.arrays import FloatArray
 from beasy_sched.energy.balance import StepRecord, settle_step, step_headroom_j
+from beasy_sched.energy.battery_contents import BatteryContents, Released
+from beasy_sched.energy.devices.hydrogen import NO_HYDROGEN, HydrogenPlan
 from beasy_sched.energy.grid import Announced, Metered, meter
+from beasy_sched.energy.grid_charging import grid_use
+from beasy_sched.energy.grid_peak import PeakMeter
 from beasy_sched.energy.site import Site
-from beasy_sched.energy.storage import NO_HYDROGEN, HydrogenPlan, StorageState
+from beasy_sched.energy.site_load import StepLoad
+from beasy_sched.energy.storage import StorageState
 from beasy_sched.engine.actions import Action
+from beasy_sched.engine.agenda import Due
 from beasy_sched.engine.call_lead import CallLead
-from beasy_sched.engine.foreseeing import ForecastRecord
 from beasy_sched.engine.guard import Guard, StepBudget, committed_energy_j
 from beasy_sched.engine.lost import RETRY_S
-from beasy_sched.engine.production import ProductionMeter
-from beasy_sched.engine.rates import AnnouncedRates
+from beasy_sched.engine.placement import Placement, Placer
 from beasy_sched.engine.run_findings import rates_too_short, short_power
+from beasy_sched.engine.step_inputs import NO_PARTS, StepInputs
 from beasy_sched.errors import ConfigError, PeerError
 from beasy_sched.findings import Finding
 from beasy_sched.limits import LONGEST_SILENCE_S
@@ -35,6 +41,7 @@ from beasy_sched.model.cluster import Cluster
 from beasy_sched.model.host_states import ASLEEP, SWITCHING_OFF, SWITCHING_ON
 from beasy_sched.model.jobs import Job
 from beasy_sched.model.platform import Platform
+from beasy_sched.model.restarts import OnKill
 from beasy_sched.planner.plan import PlanStore
 from beasy_sched.units import TIME_TOLERANCE_S
 
@@ -78,6 +85,15 @@ class SessionOptions:
     sees, and warns."""
     retry_s: float = RETRY_S
     """Time for which a host that did not wake is left alone after its first failure, s; see `lost`."""
+    on_kill: OnKill = OnKill.DROP
+    """Treatment of jobs that are killed; how they come back is in the site's settings."""
+    guard_kills: bool = True
+    """Whether the guard may kill jobs."""
+    placement: Placement = Placement.OWN
+    """Placement of jobs. With ``EXTERNAL``, the session sends no ExecuteJob: jobs that were started arrive
+    as JOB_RUNS notices, and the policy's offers are `Session.offers`."""
+    placer: Placer | None = None
+    """With ``EXTERNAL``: places jobs in this process, through the session; None: somebody else does."""
 
 
 @final
@@ -136,12 +152,19 @@ class TraceRow(Struct, frozen=True, gc=False):
     """Production predicted one hour ahead, W; None without a forecast."""
     clear_sky_w: float | None = None
     """Production of the best day, W; None without a forecast."""
-    sun_w: float | None = None
-    """PV part of the production, W; None where it is unknown for part of the step."""
+    parts_w: Mapping[str, float | None] = {}
+    """Parts of the production, W, by kind of source; None where one is unknown for part of the step."""
     correction_j: float | None = None
     """Measured minus computed energy of the battery at the end of the step, J; None if not measured."""
     correction_kg: float | None = None
     """Measured minus computed content of the tank at the end of the step, kg; None if not measured."""
+    released: Released | None = None
+    """Part of the discharge that came from the grid; None if the grid does not charge the battery."""
+
+    @property
+    def grid_discharge_w(self) -> float | None:
+        """Power of the discharge that came from the grid, W; None if the grid does not charge the battery."""
+        return None if self.released is None else self.released.grid_w
 
     @property
     def price_per_kwh(self) -> float | None:
@@ -186,11 +209,11 @@ class PowerSide:
     """Keeps the storage's state step by step."""
 
     def __init__(
-        self, site: Site, cluster: Cluster, options: SessionOptions, lead: CallLead | None = None
+        self, site: Site, cluster: Cluster, options: SessionOptions, lead: CallLead, due: Due
     ) -> None:
-        """Begin at time 0 with the site's start levels; ``lead`` is that of calls, a moment if omitted.
+        """Begin at time 0 with the site's start levels; ``lead`` is that of calls.
 
-        Raises ConfigError if no powers are known.
+        The clock is to `advance` when ``due`` is. Raises ConfigError if no powers are known.
         """
         if not cluster.platform.has_powers:
             raise ConfigError(
@@ -201,20 +224,34 @@ class PowerSide:
             raise ConfigError(short.text)
         self.site = site
         self.cluster = cluster
-        self._lead = lead or CallLead(0.0)
+        self._lead, self._due = lead, due
         self.energy, self.plans, self.forecast = options.energy, options.plans, options.forecast
         self.end_s = site.window_s * options.windows
         self.storage = site.storage.start()
         self.account = cluster.open_account()
-        self.guard = Guard(site.guard, cluster, self.account, power_actions=options.power_actions)
-        self.production = ProductionMeter()
+        self.guard = Guard(
+            site.guard,
+            cluster,
+            self.account,
+            power_actions=options.power_actions,
+            kills=options.guard_kills,
+        )
+        self.inputs = StepInputs(site, options.forecast)
+        grid = site.grid
+        charges = grid is not None and grid.charges_battery
+        self.contents = BatteryContents(site.storage.battery) if charges else None
+        """Price and carbon of the battery's contents; None if the grid does not charge it."""
+        self.peak = None if grid is None or grid.peak is None else PeakMeter(grid.peak, site.window_s)
+        """Highest mean imports so far; None if they have no price."""
+        self.warnings = self.inputs.warnings
         self.phase: Phase = Waiting()
+        self.budget: StepBudget | None = None
+        """Budget left of the present step; None before the first one and after the last."""
         self.trace: list[TraceRow] = []
         self._inputs_checked = options.inputs_checked
-        self._rates = AnnouncedRates(site)
-        self.warnings = self._rates.warnings
-        self._forecast = ForecastRecord(options.forecast, site.step_s)
         self._step_start_s = 0.0
+        self._load = StepLoad(site.base_w)
+        """Load besides the servers in the present step."""
         self._planned = NO_HYDROGEN
         """Powers of hydrogen that the plan sets for the present step."""
         self._committed_j = np.zeros(cluster.size)
@@ -223,34 +260,15 @@ class PowerSide:
         """Energy left of the present step's supply after `_committed_j` when the step was opened, J."""
         self._consumed_j = 0.0
         self._reserve_j = 0.0
-        self._measured_j: float | None = None
-        """Last measured energy of the battery in the present step, J; None if not measured."""
-        self._measured_kg: float | None = None
-        """Last measured content of the tank in the present step, kg; None if not measured."""
-        self.levels_measured = False
-        """Whether any level was ever measured."""
         self.settled = Settled(0.0, self.account.energy_by_use_j, (), self.account.spent_j(0.0))
+        self.set_clock()
 
     # --- queries of the session ----------------------------------------------------------------------
-
-    @property
-    def budget(self) -> StepBudget | None:
-        """Budget left of the present step; None before the first one and after the last."""
-        phase = self.phase
-        return phase.budget if type(phase) is Open or type(phase) is Asking else None
 
     def is_open(self, now: float) -> bool:
         """Return whether a step is under way, so that jobs may be started."""
         phase = self.phase
         return type(phase) is Open and now < phase.budget.end_s - TIME_TOLERANCE_S
-
-    @property
-    def next_call_s(self) -> float | None:
-        """Latest time at which the clock must be called, s; None if no call is needed."""
-        phase = self.phase
-        if type(phase) is Open:
-            return phase.budget.end_s + self._lead.lead_s
-        return self._lead.lead_s if type(phase) is Waiting else None
 
     def expected_level(self, now: float) -> StorageState:
         """Return the storage levels at the end of the present step if nothing changes."""
@@ -266,53 +284,66 @@ class PowerSide:
             self.storage,
             dt_s=dt_s,
             consumed_j=used_j + rest_j,
-            renew_w=self.production.expected_j(budget.end_s) / dt_s,
+            renew_w=self.inputs.expected_j(budget.end_s) / dt_s,
             planned=self._planned_hydrogen(self._step_start_s),
-            base_w=self.site.base_w,
+            base_w=self._load.base_w,
+            pue=self._load.pue,
             grid=self.site.grid,
+            use=grid_use(self.site.grid, self._step_start_s, dt_s, self.inputs.rates),
         )[1]
 
     def short_production(self) -> Finding | None:
         """Return a finding if production announcements ended before the run did."""
-        production = self.production
-        if not isinstance(self.phase, Over) or production.announced_s == -math.inf:
+        inputs = self.inputs
+        if not isinstance(self.phase, Over) or inputs.announced_s == -math.inf:
             return None
-        return short_power(production.announced_s + production.lasting_s, self.end_s, production.power_w)
+        return short_power(inputs.announced_s + inputs.lasting_s, self.end_s, inputs.production_w)
 
     # --- events --------------------------------------------------------------------------------------
 
-    def set_production(self, power_w: float, now: float, sun_w: float | None = None) -> None:
-        """Note that production is ``power_w`` from now on, and adjust the headroom of the step.
+    def set_production(self, power_w: float, now: float, parts_w: Mapping[str, float] = NO_PARTS) -> None:
+        """Note that ``power_w`` is announced from now on, and adjust the headroom of the step.
 
-        ``sun_w`` is the PV part of it, None if unknown.
+        ``parts_w`` has the known parts of it by kind of source.
         """
-        self.production.announce(power_w, now, sun_w)
+        self.inputs.announce_production(power_w, now, parts_w)
+        power_w = self.inputs.production_w
         if isinstance(self.phase, Waiting):
             self.phase.announced = True
         elif isinstance(self.phase, Open) and self.is_open(now):
             budget = self.phase.budget
-            budget.headroom_j += (power_w - budget.renew_w) * (budget.end_s - now)
+            budget.headroom_j += (power_w - budget.renew_w) * (budget.end_s - now) / budget.load.pue
             budget.renew_w = power_w
+            return
+        self.set_clock()
 
     def set_rates(self, announced: Announced, now: float) -> None:
         """Note price and carbon intensity of the step that ``now`` belongs to, instead of the files'."""
-        self._rates.announce(announced, now, step_is_open=self.is_open(now))
+        self.inputs.announce_rates(announced, step_is_open=self.is_open(now))
         if now < self.end_s:
-            self._rates.compare(announced, now)
-
-    def measure_levels(self, soc_pct: float | None, hydrogen_kg: float | None) -> None:
-        """Note measured levels of the storage, which apply from the end of the present step."""
-        self.levels_measured = True
-        battery, hydrogen = self.site.storage.battery, self.site.storage.hydrogen
-        if soc_pct is not None and battery.capacity_j > 0.0:
-            self._measured_j = battery.energy_j(soc_pct)
-        if hydrogen_kg is not None and hydrogen is not None:
-            self._measured_kg = min(hydrogen_kg, hydrogen.tank_kg)
+            self.inputs.compare_rates(announced, now)
 
     def answer(self, used_j: float) -> None:
         """Note the simulator's answer: energy used since time 0, J."""
         if isinstance(self.phase, Asking):
             self.phase.answer_j = used_j
+            self.set_clock()
+
+    def used_by_j(self, now: float) -> float:
+        """Return the energy that the servers have used by ``now`` (s) since time 0, J.
+
+        It is that of the last settled step, measured or not, and the account's since then.
+        """
+        self.account.advance(now)
+        since_j = float(self.account.energy_by_use_j.sum()) - self.settled.used_j
+        return self._consumed_j + max(since_j, 0.0)
+
+    def hear(self, now: float) -> None:
+        """Note that a message for ``now`` (s) has arrived, after which the lead of calls may be another."""
+        if (budget := self.budget) is not None:
+            budget.now = now
+        if self._lead.is_needed:
+            self.set_clock()
 
     def release(self, job: Job, now: float) -> None:
         """Return the energy that an ended job will not use to the step. Call it before its hosts are idle."""
@@ -321,27 +352,21 @@ class PowerSide:
             budget.now = now
             budget.release(job.hosts.ids)
 
-    def advance(self, now: float) -> Phase | None:
-        """Advance to ``now``; return the phase entered, or None if it has not changed.
+    def advance(self, now: float) -> Phase:
+        """Advance to ``now``, when the clock is due; return the phase entered.
 
-        After `Open`, let the policy act, then call `shed`; after `Asking`, query the energy.
+        After `Open`, let the policy act, then call `shed`; after `Asking`, query the energy. When the run is
+        over, it stays so.
         """
         before = self.phase
+        if type(before) is Over:
+            return before
         if type(before) is Waiting:
-            if not before.announced and now < self._lead.lead_s - TIME_TOLERANCE_S:
-                return None
             if not before.announced and not self._inputs_checked:
                 self.warnings.append("no power event at time 0: assuming 0 W until the first one")
             return self._open_step(now)
-        if type(before) is Over:
-            return None
-        before.budget.now = now
-        if type(before) is Asking:
-            if before.answer_j is None:
-                return None
+        if type(before) is Asking and before.answer_j is not None:
             used_j = before.answer_j
-        elif self.is_open(now) or not self._production_settled(before.budget.end_s, now):
-            return None
         elif self.energy is EnergySource.BATSIM:
             return self._enter(Asking(before.budget))
         else:
@@ -349,6 +374,26 @@ class PowerSide:
             used_j = float(self.account.energy_by_use_j.sum())
         self._close_step(used_j, now)
         return self._open_step(now)
+
+    def set_clock(self) -> None:
+        """Set the time at which the clock is due next, by the phase, the production and the lead of calls.
+
+        A step ends once the production of the next one is known: once it has been announced at the boundary,
+        or the lead of calls has passed. Events of one instant can arrive in several messages, in any order,
+        and later where the network has latency. After the run's end, the clock is due with each message.
+        """
+        phase, lead_s = self.phase, self._lead.lead_s
+        self._due.needs_call = type(phase) is not Over
+        if type(phase) is Over:
+            self._due.move(self.end_s)
+        elif type(phase) is Waiting:
+            self._due.move(0.0 if phase.announced else lead_s)
+        elif type(phase) is Asking:
+            self._due.move(math.inf if phase.answer_j is None else phase.budget.end_s)
+        else:
+            end_s = phase.budget.end_s
+            is_announced = self.inputs.since_s >= end_s - TIME_TOLERANCE_S
+            self._due.move(end_s if is_announced else end_s + lead_s)
 
     def shed(self, budget: StepBudget, *, as_opened: bool = False) -> list[Action]:
         """Return the guard's actions for a step that has just been opened.
@@ -364,6 +409,7 @@ class PowerSide:
             budget.end_s - budget.now,
             budget.soc_pct,
             self._committed_j if as_opened else None,
+            budget.load,
         )
         return actions
 
@@ -373,18 +419,9 @@ class PowerSide:
         if type(phase) not in _NEXT[type(self.phase)]:
             raise RuntimeError(f"the clock of steps cannot go from {self.phase} to {phase}")
         self.phase = phase
+        self.budget = phase.budget if isinstance(phase, (Open, Asking)) else None
+        self.set_clock()
         return phase
-
-    def _production_settled(self, boundary_s: float, now: float) -> bool:
-        """Return whether the production of the step that begins at ``boundary_s`` is known.
-
-        It is known once it has been announced at the boundary, or the lead of calls has passed: events of
-        one instant can arrive in several messages, in any order, and later where the network has latency.
-        """
-        return (
-            self.production.since_s >= boundary_s - TIME_TOLERANCE_S
-            or now >= boundary_s + self._lead.lead_s - TIME_TOLERANCE_S
-        )
 
     def _close_step(self, consumed_j: float, now: float) -> None:
         """Settle the step that has ended; ``consumed_j`` (J) counts from time 0."""
@@ -400,8 +437,8 @@ class PowerSide:
                 f"the simulator reported less energy used by {now:g} s than before ({consumed_j} J)"
             )
         self.account.advance(now)
-        self.production.count(now)
-        produced = self.production.mean(dt_s)
+        inputs = self.inputs
+        inputs.count(now)
         by_use_j = self.account.energy_by_use_j
         reserve_j = float(by_use_j[ASLEEP] + by_use_j[SWITCHING_OFF] + by_use_j[SWITCHING_ON])
         record, self.storage = settle_step(
@@ -409,28 +446,34 @@ class PowerSide:
             self.storage,
             dt_s=dt_s,
             consumed_j=max(used_j, 0.0),
-            renew_w=produced.power_w,
+            renew_w=inputs.renew_w(dt_s),
             planned=self._planned,
             reserve_w=max(reserve_j - self._reserve_j, 0.0) / dt_s,
-            base_w=self.site.base_w,
+            base_w=self._load.base_w,
+            pue=self._load.pue,
             grid=self.site.grid,
+            use=grid_use(self.site.grid, self._step_start_s, dt_s, inputs.rates),
         )
         correction_j, correction_kg = self._correct()
-        predicted_w, clear_sky_w = self._forecast.observe(self._step_start_s, now, record)
+        metered = self._metered(record)
+        predicted_w, clear_sky_w = inputs.predictions_w(self._step_start_s, now, record)
         self.trace.append(
             TraceRow(
                 len(self.trace),
                 self._step_start_s,
                 record,
-                self._metered(record),
+                metered,
                 predicted_w,
                 clear_sky_w,
-                produced.sun_w,
+                inputs.parts_w(dt_s),
                 correction_j,
                 correction_kg,
+                None if self.contents is None or metered is None else self.contents.settle(record, metered),
             )
         )
-        self.production.begin_step()
+        if self.peak is not None:
+            self.peak.add(self._step_start_s, dt_s, record.import_w)
+        inputs.end_step()
         self._consumed_j, self._reserve_j = consumed_j, reserve_j
         running = tuple(self.cluster.running.values())
         self.settled = Settled(now, by_use_j, running, self.account.spent_j(now))
@@ -438,12 +481,12 @@ class PowerSide:
 
     def _correct(self) -> tuple[float | None, float | None]:
         """Set the storage to the levels measured in the step; return the differences, J and kg."""
-        held, measured_j, measured_kg = self.storage, self._measured_j, self._measured_kg
-        self._measured_j = self._measured_kg = None
+        held, (measured_j, measured_kg) = self.storage, self.inputs.levels()
         if measured_j is not None or measured_kg is not None:
             self.storage = StorageState(
                 held.battery_j if measured_j is None else measured_j,
                 held.hydrogen_kg if measured_kg is None else measured_kg,
+                held.others,
             )
         return (
             None if measured_j is None else measured_j - held.battery_j,
@@ -455,25 +498,26 @@ class PowerSide:
         grid, powers_w = self.site.grid, (record.import_w, record.export_w)
         if grid is None:
             return None
-        return meter(grid, self._step_start_s, record.dt_s, *powers_w, self._rates.present)
+        return meter(grid, self._step_start_s, record.dt_s, *powers_w, self.inputs.rates)
 
     def _open_step(self, now: float) -> Phase:
         """Begin the step that ``now`` belongs to, or end the run after its last window."""
-        self._rates.begin_step()
         if now >= self.end_s - TIME_TOLERANCE_S:
             return self._enter(Over())
-        step_s, storage = self.site.step_s, self.site.storage
+        step_s, storage, inputs = self.site.step_s, self.site.storage, self.inputs
         index = int((now + TIME_TOLERANCE_S) // step_s)
         end_s = min((index + 1) * step_s, self.end_s)
-        self._forecast.predict(index * step_s, self.production.power_w)
-        self._planned = self._planned_hydrogen(now)
+        inputs.begin_own(now, end_s)
+        inputs.begin_step(index * step_s)
+        self._planned, self._load = self._planned_hydrogen(now), self.site.load_during(now, end_s)
         supply_j = step_headroom_j(
             storage,
             self.storage,
             dt_s=end_s - now,
-            renew_w=self.production.power_w,
+            renew_w=inputs.production_w,
             planned=self._planned,
-            base_w=self.site.base_w,
+            base_w=self._load.base_w,
+            pue=self._load.pue,
             grid=self.site.grid,
         )
         self._committed_j = committed_energy_j(self.cluster, now, end_s - now)
@@ -483,12 +527,13 @@ class PowerSide:
             step=index,
             start_s=now,
             end_s=end_s,
-            renew_w=self.production.power_w,
+            renew_w=inputs.production_w,
             soc_pct=storage.battery.soc_pct(self.storage.battery_j),
             supply_j=supply_j,
             headroom_j=self._headroom_j,
             veto=self.site.guard.veto,
             now=now,
+            load=self._load,
         )
         return self._enter(Open(budget))
 

@@ -13,13 +13,14 @@ import math
 import numpy as np
 
 from beasy_sched.arrays import all_of, any_of, distinct
+from beasy_sched.engine.agenda import Due
 from beasy_sched.engine.call_lead import MOMENT_S, CallLead
 from beasy_sched.errors import PeerError, PolicyError
 from beasy_sched.limits import MOST_BUSY_CALLS
 from beasy_sched.model.cluster import Cluster
 from beasy_sched.model.decisions import SetResourceState
 from beasy_sched.model.events import EnergyAnswer, Message, RequestedCall, ResourceStateChanged
-from beasy_sched.model.host_states import ASLEEP, IDLE, SWITCHING_OFF, SWITCHING_ON
+from beasy_sched.model.host_states import ASLEEP, BUSY, IDLE, SWITCHING_OFF, SWITCHING_ON
 from beasy_sched.model.host_table import NOT_REQUESTED
 from beasy_sched.model.hosts import NO_HOSTS, HostIds, HostSet
 from beasy_sched.model.jobs import Job
@@ -29,9 +30,10 @@ from beasy_sched.units import TIME_TOLERANCE_S
 class Commander:
     """Sends the requests to one cluster's hosts as commands, when they may be sent."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        """Begin with no command sent."""
+    def __init__(self, cluster: Cluster, *, others_switch: bool = False) -> None:
+        """Begin with no command sent; ``others_switch``: hosts may also be switched without a command."""
         self.cluster = cluster
+        self._others_switch = others_switch
         self.switches = 0
         """Number of times that hosts were sent to sleep or woken."""
         self.speed_changes = 0
@@ -40,8 +42,7 @@ class Commander:
         """Number of unanswered commands of each kind: hosts, target, and whether it is a switch (not a change
         of speed)."""
         self._seen_version = -1
-        """The cluster's ``availability_version`` after the last look at the requests: before it changes, no
-        further host is ready."""
+        """The cluster's ``hosts_version`` after the last look at the requests."""
         kinds = cluster.platform.kinds
         self._sleep_of = cluster.platform.sleep_of_kind
         self._computing = [frozenset(kind.computing) for kind in kinds]
@@ -74,16 +75,21 @@ class Commander:
         """Whether any request has not been sent, or any command not been answered."""
         return bool(self.cluster.requests or self._sent)
 
+    @property
+    def unanswered(self) -> tuple[tuple[HostSet, int, bool], ...]:
+        """Commands without an answer: hosts, target, and whether it is a switch."""
+        return tuple(command for command, count in self._sent.items() for _ in range(count))
+
     def send(self, now: float) -> list[SetResourceState]:
         """Return the commands that go out now, and mark their hosts.
 
         Hosts that finish together are sent in one group, which gets one acknowledgement. Hosts out of
         service are not switched: Batsim would consider them back in service.
         """
-        if not self.cluster.requests or self.cluster.availability_version == self._seen_version:
+        if not self.cluster.requests or self.cluster.hosts_version == self._seen_version:
             return []
         commands = self._ready(now)
-        self._seen_version = self.cluster.availability_version
+        self._seen_version = self.cluster.hosts_version
         return commands
 
     def _ready(self, now: float) -> list[SetResourceState]:
@@ -153,6 +159,9 @@ class Commander:
         if event.switch is not False and self._report_asleep(event.resources, event.state):
             self._exclude(event.resources.ids)
             return event.resources
+        if self._others_switch and self._is_possible(event.resources, event.state):
+            self.cluster.take_over(event.resources.ids, event.state, event.timestamp)
+            return NO_HOSTS
         raise PeerError(
             f"the simulator reported that hosts {event.resources} reached P-state {event.state},"
             " which was not requested"
@@ -165,6 +174,14 @@ class Commander:
             return False
         asleep = self._sleep_of[cluster.platform.kind_of[ids]] == pstate
         return all_of((cluster.state[ids] == SWITCHING_ON) & asleep)
+
+    def _is_possible(self, hosts: HostSet, pstate: int) -> bool:
+        """Whether hosts, none of which has a job, can be in ``pstate``, computing or asleep."""
+        cluster, ids = self.cluster, hosts.ids
+        if not len(ids) or ids.item(-1) >= cluster.size or any_of(cluster.state[ids] == BUSY):
+            return False
+        kinds = distinct(cluster.platform.kind_of[ids])
+        return all(pstate == self._sleep_of[kind] or pstate in self._computing[kind] for kind in kinds)
 
     def _exclude(self, ids: HostIds) -> None:
         """Expect answers to switches without some hosts."""
@@ -182,41 +199,45 @@ _ANSWERS = frozenset((RequestedCall, EnergyAnswer))
 
 
 class Calls:
-    """Calls pending at the simulator, and the time of the next one needed.
+    """Calls pending at the simulator.
 
     A pending call cannot be cancelled and delays the simulation's end, so a call is requested only
     if no pending one is early enough.
     """
 
     def __init__(self, lead: CallLead) -> None:
-        """Begin with nothing pending and nothing wanted; calls must be requested ``lead`` ahead."""
+        """Begin with nothing pending; calls must be requested ``lead`` ahead."""
         self._lead = lead
         self._pending: list[float] = []
-        self.wanted_s = math.inf
-        """Time at which the next call is needed, s; infinite if none is."""
-
-    def want(self, at: float, now: float) -> None:
-        """Request a call at a time (s), at the earliest one lead from now."""
-        if at < self.wanted_s:
-            self.wanted_s = min(self.wanted_s, max(at, now + self._lead.lead_s))
+        self.first_s = math.inf
+        """Time of the first pending call, s; infinite if none is pending."""
 
     @property
     def pending(self) -> int:
         """Number of calls that the simulator owes."""
         return len(self._pending)
 
+    @property
+    def times_s(self) -> tuple[float, ...]:
+        """Times of the calls that the simulator owes, in order, s."""
+        return (*self._pending,)
+
     def arrived(self, timestamp: float) -> None:
         """Note a call that has arrived."""
         if self._pending and self._pending[0] <= timestamp + TIME_TOLERANCE_S:
             self._lead.called(self._pending.pop(0), timestamp)
+            self.first_s = self._pending[0] if self._pending else math.inf
 
-    def to_ask(self) -> float | None:
-        """Return the time (s) of the call to request, or None if a pending one is early enough."""
-        at = self.wanted_s
-        self.wanted_s = math.inf
-        if at == math.inf or (self._pending and self._pending[0] <= at + TIME_TOLERANCE_S):
+    def ask(self, needed_s: float, now: float) -> float | None:
+        """Return the time (s) of the call to request at ``now``, or None if a pending one is early enough.
+
+        It is ``needed_s``, at the earliest one lead from now.
+        """
+        at = max(needed_s, now + self._lead.lead_s)
+        if self.first_s <= at + TIME_TOLERANCE_S:
             return None
         self._pending.insert(0, at)
+        self.first_s = at
         return at
 
 
@@ -226,22 +247,21 @@ class BusyLoop:
     def __init__(self, policy_name: str) -> None:
         """``policy_name`` is named in errors."""
         self._policy_name = policy_name
-        self._calls = 0
+        self.calls = 0
+        """Number of requests since something has happened."""
         self._until_s = -math.inf
 
     def hear(self, message: Message) -> None:
         """Start counting again if something has happened, or a minute has passed."""
-        if self._calls and (
-            message.now > self._until_s or not _ANSWERS.issuperset(map(type, message.events))
-        ):
-            self._calls = 0
+        if message.now > self._until_s or not _ANSWERS.issuperset(map(type, message.events)):
+            self.calls = 0
 
     def count(self, now: float) -> None:
         """Count one request at ``now`` (s). Raises PolicyError where the run would never end."""
-        if not self._calls:
+        if not self.calls:
             self._until_s = now + 60.0
-        self._calls += 1
-        if self._calls > MOST_BUSY_CALLS:
+        self.calls += 1
+        if self.calls > MOST_BUSY_CALLS:
             raise PolicyError(
                 f"policy {self._policy_name!r} asked {MOST_BUSY_CALLS:,} times to be called immediately or"
                 f" measured energy, by {now:g} s, without any other event: aborting to avoid an endless loop"
@@ -251,20 +271,41 @@ class BusyLoop:
 class Kills:
     """Jobs with a kill pending: from the decision until the simulator reports their end."""
 
-    def __init__(self) -> None:
-        """Begin with no kill pending."""
+    def __init__(self, due: Due) -> None:
+        """Begin with no kill pending. Kills are sent when ``due`` is."""
         self.jobs: dict[str, Job] = {}
         """Jobs with a kill pending, by id."""
+        self.imminent: dict[str, Job] = {}
+        """Jobs among them that are killed in a moment, or have been; without those with a notice."""
+        self._at_s: dict[str, float] = {}
+        """Times of the kills with a notice, by job, s."""
         self._rules: dict[str, str] = {}
-        self._sent: set[str] = set()
+        self._unsent: dict[str, Job] = {}
+        """Jobs whose kill has not been sent."""
         self._counted: set[str] = set()
-        self._at_s = math.inf
+        self._due = due
 
-    def add(self, job: Job, rule: str, now: float) -> None:
-        """Kill ``job`` a moment after ``now`` (s), unless it ends before; ``rule`` is the reason."""
-        self.jobs[job.id] = job
+    def add(self, job: Job, rule: str, now: float, notice_s: float = 0.0) -> None:
+        """Kill ``job`` a moment after ``now`` (s), unless it ends before; ``rule`` is the reason.
+
+        ``notice_s``: time for which the job continues before, s.
+        """
+        self.jobs[job.id] = self._unsent[job.id] = job
         self._rules[job.id] = rule
-        self._at_s = now + MOMENT_S
+        if notice_s:
+            self._at_s[job.id] = now + notice_s
+            self._due.advance(now + notice_s)
+        else:
+            self.imminent[job.id] = job
+            self._due.move(now + MOMENT_S)
+
+    def hasten(self, now: float, rule: str) -> None:
+        """Kill the jobs with a notice a moment after ``now`` (s), for ``rule``."""
+        for job_id in self._at_s:
+            self._rules[job_id] = rule
+            self.imminent[job_id] = self.jobs[job_id]
+            self._due.advance(now + MOMENT_S)
+        self._at_s.clear()
 
     def count(self) -> None:
         """Note that the step's budget already assumes the jobs added so far to be gone."""
@@ -277,24 +318,37 @@ class Kills:
     def ended(self, job_id: str) -> str:
         """Forget a job that has ended for any reason; return the rule by which it was to be killed."""
         self.jobs.pop(job_id, None)
-        self._sent.discard(job_id)
+        self.imminent.pop(job_id, None)
+        self._at_s.pop(job_id, None)
         self._counted.discard(job_id)
+        if self._unsent.pop(job_id, None) is not None and not self._unsent:
+            self._due.move(math.inf)
         return self._rules.pop(job_id, "")
+
+    @property
+    def sent(self) -> tuple[str, ...]:
+        """Jobs whose kill was sent, and which have not ended."""
+        return tuple(job_id for job_id in self.jobs if job_id not in self._unsent)
 
     def due(self, now: float) -> tuple[str, ...]:
         """Return the jobs to kill at ``now`` (s), except those that are about to reach their walltime."""
-        if not self.jobs or now < self._at_s - TIME_TOLERANCE_S:
-            return ()
-        waiting = self._waiting()
-        ids = tuple(job.id for job in waiting if abs(job.expected_end_s - now) > 2 * MOMENT_S)
-        self._sent.update(ids)
-        self._at_s = now + MOMENT_S if len(ids) < len(waiting) else math.inf
+        unsent = self._unsent
+        if self._at_s:
+            self._end_notices(now)
+        ids = tuple(
+            job.id
+            for job in unsent.values()
+            if job.id not in self._at_s and abs(job.expected_end_s - now) > 2 * MOMENT_S
+        )
+        for job_id in ids:
+            del unsent[job_id]
+        soon = len(unsent) > len(self._at_s)
+        self._due.move(now + MOMENT_S if soon else min(self._at_s.values(), default=math.inf))
         return ids
 
-    @property
-    def next_call_s(self) -> float | None:
-        """Time at which a call is needed for the next kill, s; None if none is."""
-        return self._at_s if self.jobs and self._waiting() else None
-
-    def _waiting(self) -> list[Job]:
-        return [job for job in self.jobs.values() if job.id not in self._sent]
+    def _end_notices(self, now: float) -> None:
+        """Let the kills whose notice ends at ``now`` (s) be imminent."""
+        for job_id, at_s in [*self._at_s.items()]:
+            if at_s <= now + TIME_TOLERANCE_S:
+                del self._at_s[job_id]
+                self.imminent[job_id] = self.jobs[job_id]

@@ -9,22 +9,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from enum import Enum
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from msgspec import UNSET
 
 from beasy_sched.arrays import FloatArray, StateArray
+from beasy_sched.energy.grid_charging import GridCharge
 from beasy_sched.energy.site import Site
+from beasy_sched.engine.agenda import Due
 from beasy_sched.engine.policy import View
 from beasy_sched.engine.power_side import Open, PowerSide
+from beasy_sched.engine.session_words import PLAN_FAILED, PLAN_LATE, PLAN_MADE, Rule
 from beasy_sched.errors import ConfigError
 from beasy_sched.model.platform import Platform
 from beasy_sched.planner.plan import Plan, PlanStore, Rolled
 from beasy_sched.planner.requests import (
+    GIVEN_BEFORE,
     PLANNED_AHEAD,
     KnownJobs,
+    PlanAnswer,
+    PlanOutcome,
     PlanRequest,
     ServerStart,
     Span,
@@ -40,71 +46,36 @@ _RETRY_S: Final = SECONDS_PER_HOUR
 """Time between a planning that failed and the next attempt, s."""
 
 
-class PlanOutcome(str, Enum):
-    """Outcome of a requested plan."""
-
-    MADE = "made"
-    FAILED = "failed"
-    LATE = "late"
-    """The planning took longer than its limit, and was stopped."""
-
-
-PLAN_RULES: Final = {
-    PlanOutcome.MADE: "planned anew",
-    PlanOutcome.FAILED: "not planned anew: planning failed",
-    PlanOutcome.LATE: "not planned anew: planning took too long",
+PLAN_RULES: Final[dict[PlanOutcome, Rule]] = {
+    "made": PLAN_MADE,
+    "failed": PLAN_FAILED,
+    "late": PLAN_LATE,
 }
 """Rules under which the decision log records the outcomes."""
-
-
-@dataclass(frozen=True)
-class PlanAnswer:
-    """The answer to a `PlanRequest`."""
-
-    outcome: PlanOutcome
-    plans: tuple[Plan, ...] = ()
-    """Plans that were made; empty where planning did not succeed."""
-    problem: str = ""
-    """Reason why no plans were made; empty where they were."""
-    took_s: float = 0.0
-    """Wall-clock time that the solver took, s."""
-
-    @property
-    def made(self) -> bool:
-        """Whether plans were made."""
-        return self.outcome is PlanOutcome.MADE
-
-
-@dataclass(frozen=True)
-class Planning:
-    """A requested plan, and the answer."""
-
-    request: PlanRequest
-    answer: PlanAnswer
-
-    @property
-    def rule(self) -> str:
-        """The rule under which the decision log records the outcome."""
-        return PLAN_RULES[self.answer.outcome]
 
 
 class Replanning:
     """Requests plans, one step ahead, and puts them into the store of plans that the run follows."""
 
     def __init__(
-        self, rule: ReplanRule, plans: PlanStore, site: Site, platform: Platform, windows: int
+        self, rule: ReplanRule, plans: PlanStore, site: Site, platform: Platform, windows: int, due: Due
     ) -> None:
-        """Begin with ``plans``, which cover the beginning of a run of ``windows``."""
+        """Begin with ``plans``, which cover the beginning of a run of ``windows``.
+
+        The next plan is requested when ``due`` is, by a call of `look`.
+        """
         self.rule, self.plans = rule, plans
         self.first = (*plans,)
         """The plans that the run began with."""
-        self.done: list[Planning] = []
-        """All requested plans that have been answered."""
+        self.done: list[PlanAnswer] = []
+        """The answers to all requests so far."""
         self.request: PlanRequest | None = None
         """The requested plan that has not been answered."""
         self._site, self._platform, self._windows = site, platform, windows
         self._due_step = rule.every_steps
         """The step for which the next plan is requested."""
+        self._due = due
+        self._wait()
 
     def is_due(self, now: float) -> bool:
         """Return whether the requested plan applies from ``now``, so that its answer is needed."""
@@ -120,23 +91,41 @@ class Replanning:
         if self.request is not None or not isinstance(power.phase, Open):
             return
         step = power.phase.budget.step + 1
-        if step < self._due_step or step >= self._site.steps * self._windows:
+        if step < self._due_step:
+            return
+        self._due.move(math.inf)
+        if step >= self._site.steps * self._windows:
             return
         self._due_step = (step // self.rule.every_steps + 1) * self.rule.every_steps
         self.request = self._request(step, power, view, run_share() or 1.0)
+
+    def _wait(self) -> None:
+        """Wait for the step before the one for which the next plan is requested."""
+        self._due.move((self._due_step - 1) * self._site.step_s)
 
     def _request(self, step: int, power: PowerSide, view: View, share: float) -> PlanRequest:
         site, step_s = self._site, self._site.step_s
         window = step // site.steps
         end_step = min(window + PLANNED_AHEAD, self._windows) * site.steps
         span = Span(view.now, step * step_s, end_step - step, step_s)
-        known = known_jobs(view, span, share)
-        load_w = self.rule.demand.load_w(self._platform, known, span)
-        quantiles = self.rule.demand.load_quantiles(self._platform, known, span)
-        renew_w, source = self._production(power, span)
-        rest = site.steps * (window + 1) - step
+        jobs = known_jobs(view, span, share)
+        load_w = self.rule.demand.load_w(self._platform, jobs, span)
+        quantiles = self.rule.demand.load_quantiles(self._platform, jobs, span)
+        renew_w, source, age_s = self._production(power, span)
+        rest, site_load = site.steps * (window + 1) - step, None
+        edges_s = span.start_s + step_s * np.arange(span.steps + 1, dtype=np.float64)
+        if site.has_load_ahead:
+            site_load = site.load_ahead(view.now, edges_s)
+        charge = GridCharge.ahead(site.grid, site.storage.battery, view.now, edges_s)
         parts = [
-            WindowForecast(number, load_w[rows], renew_w[rows], quantiles and quantiles.during(rows))
+            WindowForecast(
+                number,
+                load_w[rows],
+                renew_w[rows],
+                quantiles and quantiles.during(rows),
+                site_load and site_load.during(rows),
+                charge and charge.during(rows),
+            )
             for number, rows in ((window, slice(0, rest)), (window + 1, slice(rest, None)))
             if len(load_w[rows])
         ]
@@ -148,18 +137,24 @@ class Replanning:
             jobs_running=len(view.running),
             jobs_waiting=len(view.queue),
             production=source,
+            others_levels=power.storage.others or UNSET,
+            forecast_age_s=UNSET if age_s is None else age_s,
         )
         level = power.expected_level(view.now)
         return PlanRequest(span.start_s, level, self._servers(view, step), tuple(parts), rolled)
 
-    def _production(self, power: PowerSide, span: Span) -> tuple[FloatArray, str]:
-        """The expected production, W for each step, and its source."""
+    def _production(self, power: PowerSide, span: Span) -> tuple[FloatArray, str, float | None]:
+        """The expected production, W for each step, its source, and its age if it is renewed, s."""
         if self.rule.renew_w is not None:
-            return part_of(self.rule.renew_w, span), "given before the run"
-        if power.forecast is None:
+            return part_of(self.rule.renew_w, span), GIVEN_BEFORE, None
+        forecast = self.rule.production or power.forecast
+        if forecast is None:
             raise ConfigError("plans cannot be made: the run has no forecast of the production")
         present_s = span.start_s - span.step_s
-        return power.forecast.renewable_w(present_s, span.step_s, span.steps + 1)[1:], power.forecast.name
+        renew_w = forecast.renewable_w(present_s, span.step_s, span.steps + 1)[1:]
+        age_s = forecast.age_s(span.asked_s)
+        is_static = self.rule.production is not None and age_s is None
+        return renew_w, GIVEN_BEFORE if is_static else forecast.name, age_s
 
     def _servers(self, view: View, step: int) -> ServerStart:
         """The present states of servers, with the minimum on-times that the plan in effect leaves to them."""
@@ -190,21 +185,23 @@ class Replanning:
 
     # --- answers ----------------------------------------------------------------------------------------
 
-    def take(self, answer: PlanAnswer) -> Planning:
-        """Put the requested plans into effect, or note why there are none; return the outcome."""
+    def take(self, answer: PlanAnswer) -> PlanAnswer:
+        """Put the requested plans into effect, or note why there are none; return the answer as used."""
         request, self.request = self.request, None
         if request is None:
             raise RuntimeError("a plan was given that was not requested")
-        if answer.made:
+        answer = replace(answer, request=request)
+        if answer.plans:
             try:
                 self.plans.renew(self._checked(answer.plans, request))
             except ConfigError as error:
-                answer = PlanAnswer(PlanOutcome.FAILED, (), f"it cannot be used: {error}", answer.took_s)
-        if not answer.made:
+                answer = replace(answer, plans=(), problem=f"it cannot be used: {error}")
+        if not answer.plans:
             retry = round(request.start_s / self._site.step_s) + max(round(_RETRY_S / self._site.step_s), 1)
             self._due_step = min(self._due_step, retry)
-        self.done.append(Planning(request, answer))
-        return self.done[-1]
+        self._wait()
+        self.done.append(answer)
+        return answer
 
     def _checked(self, plans: tuple[Plan, ...], request: PlanRequest) -> list[Plan]:
         """The plans, with the servers as the run's first plan describes them.
@@ -212,22 +209,22 @@ class Replanning:
         Those that a simulator sends may differ from a file's by rounding. Raises ConfigError unless the plans
         are the requested ones.
         """
-        if not plans or abs(plans[0].start_s - request.start_s) > TIME_TOLERANCE_S:
+        if abs(plans[0].start_s - request.start_s) > TIME_TOLERANCE_S:
             raise ConfigError(f"it does not begin at {request.start_s:g} s")
         for plan in plans:
             plan.check_platform(self._platform)
             plan.check_site(self._site)
-        known = self.plans[0].servers
+        servers = self.plans[0].servers
         return [
             plan
-            if known is None or plan.servers is None
-            else replace(plan, servers=replace(plan.servers, kinds=known.kinds, kind_of=known.kind_of))
+            if servers is None or plan.servers is None
+            else replace(plan, servers=replace(plan.servers, kinds=servers.kinds, kind_of=servers.kind_of))
             for plan in plans
         ]
 
     def count(self, outcome: PlanOutcome) -> int:
         """Return the number of plans with this outcome."""
-        return sum(planning.answer.outcome is outcome for planning in self.done)
+        return sum(answer.outcome == outcome for answer in self.done)
 
 
 def known_jobs(view: View, span: Span, share: float) -> KnownJobs:

@@ -13,7 +13,9 @@ from typing import Protocol
 import numpy as np
 
 from beasy_sched.arrays import FloatArray
+from beasy_sched.energy.grid import Foreseen
 from beasy_sched.energy.site import Site
+from beasy_sched.energy.site_load import Course
 from beasy_sched.findings import Finding, fails, odd
 from beasy_sched.model.jobs import Job, Terms
 from beasy_sched.model.platform import POWERS_PROPERTY, SPEEDS_PROPERTY, Platform
@@ -178,15 +180,19 @@ def battery_size(inputs: KnownInputs) -> Iterator[Finding]:
 
 
 def rates_too_short(site: Site, end_s: float) -> Finding | None:
-    """Return a finding if the grid's price or carbon intensity is not given from time 0 to ``end_s``."""
-    grid = site.grid
-    given = {} if grid is None else {"price": grid.price, "carbon": grid.carbon}
+    """Return a finding if a file of the site (prices, services) does not cover time 0 to ``end_s``."""
+    grid, cooling = site.grid, site.cooling
+    given: dict[str, Foreseen | Course | None] = (
+        {} if grid is None else {"grid.price": grid.price, "grid.carbon": grid.carbon}
+    )
+    given["cooling.temperature"] = None if cooling is None else cooling.temperature
+    given["load.series"] = site.services
     for name, foreseen in given.items():
         if foreseen is not None and not foreseen.rate.covers(0.0, end_s):
             first, last, begin, end = (_moment(site, at_s) for at_s in (*foreseen.rate.span_s, 0.0, end_s))
             return fails(
                 "rates-short",
-                f"grid.{name}: the file covers {first} to {last}, the run {begin} to {end}: provide a longer"
+                f"{name}: the file covers {first} to {last}, the run {begin} to {end}: provide a longer"
                 " file, reduce --windows, or set [time] start to a time covered by the file",
             )
     return None

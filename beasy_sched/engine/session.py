@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import UNSET
 
+from beasy_sched.arrays import all_of
 from beasy_sched.energy.grid import Announced
 from beasy_sched.engine import setup
 from beasy_sched.engine.account import LostServers, SessionAccount
@@ -26,17 +28,21 @@ from beasy_sched.engine.actions import (
     Facts,
     Kill,
     MeasureEnergy,
+    Offer,
     Postpone,
     Reject,
     SetPState,
     Start,
 )
+from beasy_sched.engine.agenda import Agenda, Turn
 from beasy_sched.engine.call_lead import CallLead
 from beasy_sched.engine.energy_queries import EnergyQueries
 from beasy_sched.engine.guard import StepBudget
 from beasy_sched.engine.intake import Intake
+from beasy_sched.engine.lives import Lives, Return
 from beasy_sched.engine.lost import HostLogLine, LostHosts
 from beasy_sched.engine.notes import Notes
+from beasy_sched.engine.placement import Offers, Placement, guards_offers, offer_facts
 from beasy_sched.engine.policy import Policy, PolicyCaller, View
 from beasy_sched.engine.power_side import Asking, Open, Over, PowerSide, SessionOptions
 from beasy_sched.engine.pstate_commands import BusyLoop, Calls, Commander, Kills
@@ -47,7 +53,24 @@ from beasy_sched.engine.run_findings import (
     short_runs,
     unused_power,
 )
-from beasy_sched.engine.session_words import STILL_WAITING
+from beasy_sched.engine.session_words import (
+    INVALID_FIELDS,
+    LOWER_PHASE_LATE,
+    NEVER_FREE,
+    NO_HOST_ASKED,
+    NOT_STARTED,
+    PREDECESSOR_UNFINISHED,
+    RUN_OVER,
+    RUN_OVER_KILLED,
+    RUNS,
+    STARTED_BY_OTHERS,
+    STILL_WAITING,
+    SUBMITTED_AGAIN,
+    TOO_MANY_HOSTS_ASKED,
+    WITHDRAWN,
+    Rule,
+)
+from beasy_sched.engine.under_way import UnderWay
 from beasy_sched.errors import ConfigError, PeerError, PolicyError
 from beasy_sched.limits import LATEST_S, shortened
 from beasy_sched.model import decisions as d
@@ -57,20 +80,17 @@ from beasy_sched.model.host_states import SWITCHING_OFF
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.jobs import ENDS, NO_TERMS, Job, JobState, Outcomes, TermsError
 from beasy_sched.model.platform import Platform, platform_of
-from beasy_sched.model.workflow import PHASE_CAME_LATE, Workflows
+from beasy_sched.model.restarts import NO_RESTART_SECTION
+from beasy_sched.model.shared_cluster import SharedCluster
+from beasy_sched.model.workflow import Workflows
 from beasy_sched.protocol.notices import JOB_RUNS, MACHINES_LEAVE, MACHINES_RETURN
 from beasy_sched.units import TIME_TOLERANCE_S
 
 if TYPE_CHECKING:
-    from beasy_sched.engine.replanning import PlanAnswer, Replanning
+    from beasy_sched.engine.replanning import Replanning
+    from beasy_sched.planner.requests import PlanAnswer
 
-_OVER = "the run is over"
-"""The rule by which the run's end kills and rejects jobs."""
 _REASONED = (JobState.REJECTED, JobState.POSTPONED, JobState.KILLED)
-WITHDRAWN: Final = "taken out of the queue"
-"""The rule by which a withdrawn job leaves."""
-RUNS: Final = "runs already"
-"""The rule by which a job that was started before the run is taken over."""
 _UNKNOWN = "unknown event types and fields"
 
 
@@ -83,9 +103,13 @@ class Session:
         options: SessionOptions | None = None,
         log: DecisionLog | None = None,
     ) -> None:
-        """Wait for SIMULATION_BEGINS."""
+        """Wait for SIMULATION_BEGINS.
+
+        Raises ConfigError for a policy that cannot offer servers where others place jobs.
+        """
         self.policy = policy
         self.options = options or SessionOptions()
+        self._is_external = self.options.placement is Placement.EXTERNAL
         self.now = -math.inf
         self.begun = False
         """Whether SIMULATION_BEGINS has arrived; before it, the cluster has no hosts."""
@@ -103,11 +127,19 @@ class Session:
         """Outcomes so far at the end of each window but the last."""
         self._notes = Notes(log)
         self._policy = PolicyCaller(policy)
-        self._intake = Intake(lambda: (*self._waiting(), *self.cluster.running.values()))
+        setup.check_placement(self.options.placement, policy, self._policy.name)
+        self._intake = Intake(self.outcomes, lambda: (*self.waiting_jobs(), *self.cluster.running.values()))
         self._lead = CallLead(0.0)
-        self._calls, self._kills = Calls(self._lead), Kills()
+        self._calls = Calls(self._lead)
+        site = self.options.site
+        restarts = NO_RESTART_SECTION if site is None else site.restarts
+        self.lives = Lives(self.options.on_kill, restarts, lambda: self.now)
+        """Jobs that come back after a kill."""
+        self._lose = self.lives.lost_flops
         self._busy_loop = BusyLoop(self._policy.name)
         self._measuring = EnergyQueries()
+        self._is_new = False
+        """Whether the policy replaces another, and has not begun."""
         self._measured = False
         """Whether the daemon's own account has answered since the policy was last asked."""
         self._switching_reported = False
@@ -128,12 +160,14 @@ class Session:
             e.SimulationEnds: self._on_ends,
             e.JobSubmitted: self._on_submitted,
             e.JobCompleted: self._on_completed,
-            e.JobsKilled: lambda event: None,  # each job's JobCompleted was before it
+            e.JobsKilled: self._on_killed,
             e.ResourceStateChanged: self._on_switched,
             e.NoMoreJobs: self._on_no_more_jobs,
             e.MachinesChanged: self._on_machines,
             e.JobWithdrawn: self._on_withdrawn,
             e.JobRuns: self._on_runs,
+            e.JobNotStarted: self._on_not_started,
+            e.QueueOrdered: self._on_ordered,
             e.LevelsMeasured: self._on_levels,
             e.PowerAnnounced: self._on_power,
             e.UnreadableNotice: self._on_unreadable,
@@ -148,7 +182,7 @@ class Session:
     def _action_handlers(self) -> dict[type[Action], Callable[[Any], None]]:
         """Return the handler of each action type."""
         return {
-            Start: self._start,
+            Start: self._reject_start if self._is_external else self._start,
             Kill: lambda action: self._kill(action.job, action.rule, action.facts),
             Reject: self._reject,
             Postpone: self._postpone,
@@ -156,12 +190,20 @@ class Session:
             Compensate: lambda action: self._notes.log(self.now, "compensate", action.rule, action.facts),
             CallAt: self._call_at,
             MeasureEnergy: self._measure,
+            Offer: self._offer,
         }
 
     def _set_up(self, cluster: Cluster) -> None:
+        """Begin with ``cluster``, and with nothing on the agenda."""
+        self.agenda = agenda = Agenda()
         self.cluster = cluster
-        self.commander = Commander(cluster)
-        self.lost = LostHosts(cluster, self.options.retry_s)
+        self.commander = Commander(cluster, others_switch=self._is_external)
+        self._offers = Offers([kind.name for kind in cluster.platform.kinds])
+        self._releases = agenda.enter(Turn.RELEASES, self._release)
+        self._lost_due = agenda.enter(Turn.HOSTS, self._retry_hosts)
+        self.lost = LostHosts(cluster, self.options.retry_s, self._lost_due)
+        self._kills = Kills(agenda.enter(Turn.KILLS, self._send_kills))
+        self._policys_call = agenda.enter(Turn.CALL)
         self.view = View(cluster, self.options, workflows=self.workflows, wants_facts=self._notes.has_log)
 
     def check_platform(self) -> None:
@@ -178,21 +220,44 @@ class Session:
         """
         self._decisions, self._arrived = [], []
         self._apply(message)
+        agenda, now = self.agenda, message.now
         if not self.ended:
             if self._lead.is_needed:
                 self._lead.count(self._parts())
-            self._decide()
+            if self.power is not None:
+                self.power.hear(now)
+            if self.workflows.held:  # any event may have released them
+                self._releases.move(now)
+            if self._policys_call.at_s < math.inf:
+                self._policys_call.move(math.inf)
+            if self._is_new:
+                self._begin_new_policy()
+            if agenda.next_s <= now + TIME_TOLERANCE_S:
+                agenda.run(now, Turn.RELEASES, Turn.KILLS)
+            if self.cluster.requests:
+                self._decisions += self.commander.send(now)
+            if not self._kills.imminent and (self.power is None or self.power.is_open(now)):
+                self._schedule()
+            if agenda.next_s <= now + TIME_TOLERANCE_S:
+                agenda.run(now, Turn.PLAN, Turn.PLAN)
+            if agenda.next_s < self._calls.first_s - TIME_TOLERANCE_S:
+                self._ask_for_call()
+            if self.lives.is_open and self.lives.close(nothing_left=self._has_nothing_left()):
+                self._decisions.append(d.FinishRegistration(now))
         if self._lead.is_needed:
-            self._lead.replied(message.now, len(self._decisions))
-        return d.Reply(message.now, self._decisions)
+            self._lead.replied(now, len(self._decisions))
+        return d.Reply(now, self._decisions)
 
     def _apply(self, message: e.Message) -> None:
         """Apply all events of a message, in their order."""
-        before_s = self._check(message)
-        self.now = now = message.now
+        now, before_s = message.now, self.now if self.now > 0.0 else 0.0
+        if not (self.begun and before_s - TIME_TOLERANCE_S <= now <= LATEST_S) or self.ended:
+            before_s = self._check(message)
+        self.now = now
         if self._lead.is_needed:
             self._lead.heard(now)
-        self._busy_loop.hear(message)
+        if self._busy_loop.calls:
+            self._busy_loop.hear(message)
         apply_event = self._apply_event
         earliest_s, latest_s = before_s - TIME_TOLERANCE_S, now + TIME_TOLERANCE_S
         for event in message.events:
@@ -209,32 +274,17 @@ class Session:
         for path in message.unknown_fields:
             self._notes.warn_of_some(_UNKNOWN, f"unknown field {path.rpartition('].')[2]} (ignored)")
 
-    def _decide(self) -> None:
-        """Settle and open steps that are due, send what can be sent, and let the policy act."""
-        if self.workflows.held:
-            self._release()
-        if self.lost.next_s <= self.now + TIME_TOLERANCE_S:
-            self._log_hosts("back", self.lost.retry(self.now))
-        if self.power is not None:
-            self._advance_power(self.power)
-        if self._kills.jobs and (due := self._kills.due(self.now)):
-            self._decisions.append(d.KillJobs(self.now, due))
-        if self.cluster.requests:
-            self._decisions += self.commander.send(self.now)
-        if not self._kills.jobs and (self.power is None or self.power.is_open(self.now)):
-            self._schedule()
-            while self._measured:  # where the simulator answers a query, another message brings the answer
-                self._arrived = []
-                self._schedule()
-        self._ask_for_call()
-        if self.replanning is not None and self.power is not None:
-            self._show()
-            self.replanning.look(self.power, self.view, self.outcomes.median_run_share)
-
-    def _commit(self, actions: list[Action]) -> None:
+    def _commit(self, actions: Iterable[Action]) -> None:
         """Carry out checked actions, in their order."""
+        carry_out = self._carry_out
         for action in actions:
-            self._carry_out[type(action)](action)
+            carry_out[type(action)](action)
+
+    def _commit_policys(self, actions: Iterable[Action]) -> None:
+        """Carry out the policy's actions; its offers replace the earlier ones."""
+        self._commit(actions)
+        if self._is_external:
+            self._offers.apply()
 
     def _check(self, message: e.Message) -> float:
         """Return the earliest time of the message's events, s. Raises PeerError for an illegal message."""
@@ -252,13 +302,24 @@ class Session:
 
     # --- queries of others ----------------------------------------------------------------------
 
+    def under_way(self) -> UnderWay:
+        """Return what was asked of the simulator, and has not been answered."""
+        return UnderWay(
+            self._calls.times_s,
+            self.commander.unanswered,
+            self._kills.sent,
+            self._measuring.unanswered,
+            not self._intake.is_complete,
+        )
+
     def take_plan(self, answer: PlanAnswer) -> None:
         """Let the requested plan take effect with the next step, or continue with the present one."""
+        from beasy_sched.engine.replanning import PLAN_RULES
+
         if self.replanning is None:
             raise RuntimeError("a plan was given to a run that requests none")
-        planning = self.replanning.take(answer)
-        request, answer = planning.request, planning.answer
-        rolled = request.rolled
+        answer = self.replanning.take(answer)
+        request, rolled = answer.request, answer.request.rolled
         facts: dict[str, float | int | str] = {
             "number": rolled.number,
             "start_at_s": request.start_s,
@@ -268,16 +329,66 @@ class Session:
             "jobs_running": rolled.jobs_running,
             "jobs_waiting": rolled.jobs_waiting,
         }
-        if not answer.made:
+        if rolled.forecast_age_s is not UNSET:
+            facts["forecast_age_s"] = rolled.forecast_age_s
+        if not answer.plans:
             self._notes.warn(
                 f"no new plan from {request.start_s:g} s: {answer.problem}; the previous one stays in effect"
             )
         # the message of that moment has not been applied yet
-        self._notes.log(request.start_s, "plan", planning.rule, facts)
+        self._notes.log(request.start_s, "plan", PLAN_RULES[answer.outcome], facts)
+
+    def log_forecast(self, time_s: float, rule: Rule, facts: Facts) -> None:
+        """Write an event of a forecast that is renewed during the run to the decision log."""
+        self._notes.log(time_s, "forecast", rule, facts)
+
+    def replace_policy(self, policy: Policy) -> None:
+        """Let another policy decide from the next message on: it begins with the state that it can see.
+
+        All waiting jobs are new to it. In a step under way, it acts on the step's power before it schedules.
+        Raises ConfigError for a policy that cannot offer servers where others place jobs.
+        """
+        caller = PolicyCaller(policy)
+        setup.check_placement(self.options.placement, policy, caller.name)
+        self.policy, self._policy = policy, caller
+        self._is_new = True
+
+    def _begin_new_policy(self) -> None:
+        """Let a policy that replaces another begin, and act on the step under way."""
+        self._is_new, self._arrived = False, [*self.cluster.queue]
+        self._policys_call.move(math.inf)
+        self._show()
+        self._policy.begin(self.view, self.now)
+        power = self.power
+        if power is not None and isinstance(power.phase, Open) and power.is_open(self.now):
+            self.view.show_step(power.phase.budget, power.storage, [])
+            self._commit_policys(self._policy.power_actions(self.view, self.now))
+
+    def close_log(self) -> None:
+        """Write nothing to the decision log any more."""
+        self._notes.close_log()
+        self.view.wants_facts = False
+
+    def profile_computes(self, workload: str, profile: str) -> bool:
+        """Return whether a profile of a workload loads the hosts of its jobs, as far as is known."""
+        return self._intake.profile_computes(workload, profile)
+
+    @property
+    def storage_w(self) -> float:
+        """Power of the storage hosts, which the simulator's answers to queries include, W."""
+        return self._measuring.storage_w
 
     def warn(self, text: str) -> None:
         """Add a warning to those of the run, once."""
         self._notes.warn(text)
+
+    @property
+    def offers(self) -> tuple[Offer, ...]:
+        """The policy's last offers, then the guard's for the present step; the lowest count applies.
+
+        Empty before the first, and if the policy starts jobs.
+        """
+        return self._offers.last
 
     @property
     def warnings(self) -> list[str]:
@@ -304,6 +415,7 @@ class Session:
             server_switches=self.commander.switches,
             speed_changes=self.commander.speed_changes,
             lost=LostServers(lost.hosts, lost.failed_wakes, lost.breakdowns, missing),
+            lives=self.lives,
             power=self.power,
             replanning=self.replanning,
             warnings=self.warnings,
@@ -315,8 +427,8 @@ class Session:
 
     @property
     def submitted(self) -> int:
-        """Number of jobs submitted so far."""
-        return len(self._intake.ids)
+        """Number of jobs submitted so far; one that came back counts once."""
+        return len(self._intake.ids) - self.lives.count
 
     # --- events: the run --------------------------------------------------------------------------
 
@@ -327,7 +439,7 @@ class Session:
         self.options = options = setup.with_base_load(self.options, storage_w)
         warn = self._notes.warn
         platform = platform_of(event, options.platform)
-        self._set_up(Cluster(platform))
+        self._set_up(SharedCluster(platform) if self._is_external else Cluster(platform))
         self._lead = CallLead(platform.message_delay_s, len(event.workloads))
         self._calls = Calls(self._lead)
         self.begun = True
@@ -336,19 +448,24 @@ class Session:
         self._intake.learn_profiles(event.profiles)
         if options.site is not None:
             source = setup.energy_source(options, event.answers_queries)
-            self.power = setup.power_side(options.site, self.cluster, options, source, self._lead)
+            due = self.agenda.enter(Turn.STEP, self._advance_power)
+            self.power = setup.power_side(options.site, self.cluster, options, source, self._lead, due)
             for note in setup.power_notes(options.site, options, event.answers_queries):
                 warn(note)
             if options.replan is not None and options.plans is not None:
                 from beasy_sched.engine.replanning import Replanning
 
                 rule, windows = options.replan, options.windows
-                self.replanning = Replanning(rule, options.plans, options.site, platform, windows)
+                due = self.agenda.enter(Turn.PLAN, self._request_plan, needs_call=False)
+                self.replanning = Replanning(rule, options.plans, options.site, platform, windows, due)
         if not event.answers_queries:
             self._measuring.account = (
                 self.cluster.open_account() if self.power is None else self.power.account
             )
-        if event.awaits_registration:  # no policy registers jobs
+        self.lives.begin(event, self.cluster)
+        if self.power is not None and self.lives.is_on:
+            self.power.guard.restarts = self.lives
+        if event.awaits_registration and not self.lives.is_open:  # no policy registers jobs
             self._decisions.append(d.FinishRegistration(self.now))
         self._show()
         for note in setup.speeds_notes(self.policy, self._policy.name, platform):
@@ -362,9 +479,10 @@ class Session:
         if not self.options.inputs_checked:
             self._look_back()
         for job in [*self.cluster.running.values()]:
+            self.lives.end(job, finished=False)
             self.outcomes.add(self.cluster.end(job.id, JobState.UNFINISHED, self.now))
-        for job in self._waiting():
-            self._drop(job, JobState.POSTPONED, _OVER)
+        for job in self.waiting_jobs():
+            self._drop(job, JobState.POSTPONED, RUN_OVER)
 
     def _look_back(self) -> None:
         """Warn of inputs that could not be checked before the run."""
@@ -381,27 +499,56 @@ class Session:
     # --- events: jobs -------------------------------------------------------------------------------
 
     def _on_submitted(self, event: e.JobSubmitted) -> None:
-        job = self._intake.admit(event.job, self.submitted - len(self.outcomes))
+        intake = self._intake
+        job = intake.admit(event.job)
+        job.lose = self._lose
+        if self.lives.is_on:
+            if self.lives.is_life(job.id):
+                self._take_back(job)
+                return
+            if not self._meet(job):
+                return
         waits = False
         if event.job.extras is not None:
             try:
-                self._intake.give_terms(job, event.job.extras)
+                intake.give_terms(job, event.job.extras)
             except TermsError as error:
-                self._notes.warn_of_some("rejected jobs", f"job {job.id} was rejected: {error}")
-                wrong = {"member": str(error)}
-                self._refuse(job, JobState.REJECTED, "one of its members cannot be read", wrong)
+                self._refuse_invalid(job, error)
                 return
             waits = job.terms is not NO_TERMS and self._waits(job)
         if job.res < 1:
-            self._refuse(job, JobState.REJECTED, "asks for no host", {"hosts_asked": job.res})
+            self._refuse(job, JobState.REJECTED, NO_HOST_ASKED, {"hosts_asked": job.res})
             return
         if job.res > self.cluster.size:
             facts = {"hosts_asked": job.res, "hosts_in_all": self.cluster.size}
-            self._refuse(job, JobState.REJECTED, "asks for more hosts than there are", facts)
+            self._refuse(job, JobState.REJECTED, TOO_MANY_HOSTS_ASKED, facts)
             return
-        job.computes = self._intake.computes(event)
+        if event.profile or intake.has_delays:
+            job.computes = intake.computes(event)
         if not waits:
-            self._arrived.append(self.cluster.submit(job))
+            self.cluster.submit(job)
+            self._arrived.append(job)
+
+    def _meet(self, job: Job) -> bool:
+        """Note what a job states about its restarts; return whether it can be read."""
+        try:
+            self.lives.meet(job)
+        except TermsError as error:
+            self._refuse_invalid(job, error)
+            return False
+        return True
+
+    def _refuse_invalid(self, job: Job, error: TermsError) -> None:
+        """Reject a job with a field that cannot be read."""
+        self._notes.warn_of_some("rejected jobs", f"job {job.id} was rejected: {error}")
+        self._refuse(job, JobState.REJECTED, INVALID_FIELDS, {"member": str(error)})
+
+    def _take_back(self, job: Job) -> None:
+        """Queue the next life of a job that came back."""
+        job.lose = self._lose
+        self.workflows.replace(self.lives.take_back(job), job)
+        self.cluster.queue.append(job)
+        self._arrived.append(job)
 
     def _waits(self, job: Job) -> bool:
         """Take a job into its workflow; return whether it has to wait for others."""
@@ -411,7 +558,7 @@ class Session:
         if len(workflows.early) > known:
             for early in [*workflows.early.values()][known:]:
                 self._notes.log(
-                    self.now, "queue", PHASE_CAME_LATE, {"lower_phase": job.terms.phase or 0}, early
+                    self.now, "queue", LOWER_PHASE_LATE, {"lower_phase": job.terms.phase or 0}, early
                 )
         return waits
 
@@ -424,34 +571,98 @@ class Session:
             if running is not None and not self._kills.is_counted(running.id):
                 self.power.release(running, self.now)
         rule = self._kills.ended(event.job_id) if self._kills.jobs else ""
-        job = self.cluster.end(event.job_id, state, event.timestamp)
+        returns = self.lives.is_open and self._comes_back(event.job_id, state, rule)
+        job = self.cluster.end(event.job_id, JobState.CAME_BACK if returns else state, event.timestamp)
         self._ended.append(job)
         if self.power is not None:
             self._ended_in_step.append(job)
+        if returns:
+            self.lives.leave(job)
+            if state is not JobState.KILLED:
+                self._submit_again(self.lives.returns_from(job))
+            return
+        if self.lives.is_on:
+            self.lives.end(job, finished=state in (JobState.FINISHED, JobState.FAILED))
         self.outcomes.add(job)
         if state is JobState.KILLED:
-            self.reasons[state][rule] += 1
+            self.reasons[state][str(rule)] += 1
         if job.terms is not NO_TERMS or self.workflows.watches_all:
             self.workflows.end(job, event.timestamp, finished=state is JobState.FINISHED)
 
+    def _comes_back(self, job_id: str, state: JobState, rule: str) -> bool:
+        """Return whether a job that ends so comes back: guard, policy or a broken host has ended it."""
+        job = self.cluster.running.get(job_id)
+        if job is None or not self.lives.can_come_back(job):
+            return False
+        if state is JobState.FAILED:
+            return not all_of(self.cluster.in_service[job.hosts.ids])
+        return state is JobState.KILLED and bool(rule) and rule != RUN_OVER_KILLED
+
+    def _on_killed(self, event: e.JobsKilled) -> None:
+        """Submit killed jobs again that come back; each job's JobCompleted was before it."""
+        if self.lives.is_on:
+            for back in self.lives.returns(event):
+                self._submit_again(back)
+
+    def _submit_again(self, back: Return) -> None:
+        """Register the next life of a job."""
+        self.outcomes.add(back.before)
+        self._decisions += back.decisions
+        facts: FactDict = {
+            "life": back.request.id,
+            "saved_s": back.saved_s,
+            "redone_s": back.redone_s,
+            "checkpoints": back.checkpoints,
+        }
+        self._notes.log(self.now, "restart", SUBMITTED_AGAIN, facts, back.before, back.before.hosts)
+        if not back.acknowledged:
+            self._take_back(self._intake.admit(back.request))
+
+    def _has_nothing_left(self) -> bool:
+        """Return whether no job waits, runs or will be submitted, or the run is over."""
+        waits = self.cluster.running or self.cluster.queue or self.workflows.held
+        return self.over or (self._intake.is_complete and not waits)
+
     def _on_withdrawn(self, event: e.JobWithdrawn) -> None:
         """Drop a job that was cancelled or started by someone else; one that does not wait is left alone."""
-        job = next((job for job in self._waiting() if job.id == event.job_id), None)
+        job = next((job for job in self.waiting_jobs() if job.id == event.job_id), None)
         if job is not None:
             self._drop(job, JobState.REJECTED, WITHDRAWN)
             self._notes.log(self.now, "reject", WITHDRAWN, {"waited_s": self.now - job.subtime_s}, job)
 
     def _on_runs(self, event: e.JobRuns) -> None:
-        """Take over a job that already runs: it was started before the run."""
-        job = next((job for job in self._arrived if job.id == event.job_id), None)
+        """Take over a job that runs: it was started before the run, or by whoever places jobs."""
+        waiting = self.cluster.queue if self._is_external else self._arrived
+        job = next((job for job in waiting if job.id == event.job_id), None)
         if job is None:
-            raise PeerError(f"NOTIFY {event.kind}: job {shortened(event.job_id)} was not submitted with it")
+            lacks = "does not wait" if self._is_external else "was not submitted with it"
+            raise PeerError(f"NOTIFY {event.kind}: job {shortened(event.job_id)} {lacks}")
+        is_new = job in self._arrived
         try:
-            hosts = self.cluster.start(job, event.hosts, self.now)
+            if isinstance(self.cluster, SharedCluster):
+                hosts = self.cluster.take(job, event.hosts, self.now)
+            else:
+                hosts = self.cluster.start(job, event.hosts, self.now)
         except PolicyError as error:
             raise PeerError(f"NOTIFY {event.kind}: {error}") from None
-        self._arrived.remove(job)
-        self._notes.log(self.now, "start", RUNS, job=job, hosts=hosts)
+        if is_new:
+            self._arrived.remove(job)
+        if not self._is_external:
+            self._notes.log(self.now, "start", RUNS, job=job, hosts=hosts)
+            return
+        waited = {"waited_s": self.now - job.subtime_s}
+        self._notes.log(self.now, "start", STARTED_BY_OTHERS, waited, job, hosts)
+
+    def _on_not_started(self, event: e.JobNotStarted) -> None:
+        """Log the reason of a completion that follows."""
+        job = self.cluster.running.get(event.job_id)
+        if job is not None:
+            self._notes.log(self.now, "kill", NOT_STARTED, {"reason": event.reason}, job, job.hosts)
+
+    def _on_ordered(self, event: e.QueueOrdered) -> None:
+        """Move waiting jobs to the end of the queue, in the order of the event."""
+        waiting = {job.id: job for job in self.cluster.queue}
+        self.cluster.reorder(waiting[job_id] for job_id in event.job_ids if job_id in waiting)
 
     def _on_no_more_jobs(self, event: e.NoMoreJobs) -> None:
         self._intake.is_complete = True
@@ -496,13 +707,13 @@ class Session:
         if self.power is None:
             self._warn_of_unused_power()
             return
-        self.power.set_production(event.power_w, event.timestamp, event.sun_w)
+        self.power.set_production(event.power_w, event.timestamp, event.parts_w)
         if event.price_per_kwh is not None or event.carbon_g_per_kwh is not None:
             self.power.set_rates(Announced(event.price_per_kwh, event.carbon_g_per_kwh), event.timestamp)
 
     def _on_levels(self, event: e.LevelsMeasured) -> None:
         if self.power is not None:
-            self.power.measure_levels(event.soc_pct, event.hydrogen_kg)
+            self.power.inputs.measure_levels(event.soc_pct, event.hydrogen_kg)
 
     def _on_unreadable(self, event: e.UnreadableNotice) -> None:
         """Reject a notice that cannot be read, unless it announces power to a run without a site."""
@@ -526,68 +737,105 @@ class Session:
         """Queue the jobs whose predecessors have finished, and reject those that can never start."""
         for job, lost in self.workflows.release(self.now):
             if lost:
-                self._refuse(job, JobState.REJECTED, lost)
+                self._refuse(job, JobState.REJECTED, PREDECESSOR_UNFINISHED)
             else:
                 self._arrived.append(self.cluster.submit(job))
-        if not self._intake.is_complete:
-            return
+        if self._intake.is_complete:
+            self._refuse_hopeless()
+        self._releases.move(self.workflows.next_s)
+
+    def _refuse_hopeless(self) -> None:
+        """Reject the held jobs that can never start."""
         idle = not self.cluster.running and not self.cluster.queue
         for job in self.workflows.hopeless(self._intake.ids, nothing_else=idle):
             missing = ", ".join(map(shortened, job.terms.after[:5]))
             self._notes.warn_of_some(
                 "waiting jobs", f"job {job.id} depends on jobs that were never submitted: {missing}"
             )
-            self._refuse(job, JobState.POSTPONED, "waits for jobs that never come")
+            self._refuse(job, JobState.POSTPONED, NEVER_FREE)
 
-    def _advance_power(self, power: PowerSide) -> None:
-        """Settle and open steps that are due."""
+    def _retry_hosts(self) -> None:
+        """Let lost hosts be woken again."""
+        self._log_hosts("back", self.lost.retry(self.now))
+
+    def _send_kills(self) -> None:
+        """Send the kills that are due."""
+        if due := self._kills.due(self.now):
+            self._decisions.append(d.KillJobs(self.now, due))
+
+    def _request_plan(self) -> None:
+        """Request the next plan, if its step is the next one."""
+        if self.replanning is not None and self.power is not None:
+            self._show()
+            self.replanning.look(self.power, self.view, self.outcomes.median_run_share)
+
+    def _advance_power(self) -> None:
+        """Settle the step that has ended and open the next, or end the run after the last one."""
+        if (power := self.power) is None:
+            return
         entered = power.advance(self.now)
         if isinstance(entered, Open):
             self._begin_step(power, entered.budget)
         elif isinstance(entered, Asking):
             self._query(for_power_side=True)
-        elif isinstance(power.phase, Over):
+        elif isinstance(entered, Over):
             self._finish()
 
     def _begin_step(self, power: PowerSide, budget: StepBudget) -> None:
         """Let the policy act on the power of a step that has just been opened, then the guard."""
         self._show()
-        self.view.show_step(budget, power.storage, self._ended_in_step)
+        self.view.show_step(budget, power.storage, self._ended_in_step, power.peak)
         while budget.start_s >= (len(self.windows) + 1) * power.site.window_s - TIME_TOLERANCE_S:
             self.windows.append(self.outcomes.counts())
-        actions = self._policy.ask("power_actions", self.view, self.now)
-        self._commit(actions)
+        actions = self._policy.power_actions(self.view, self.now)
+        self._commit_policys(actions)
         self._ended_in_step = []
         logged_only = all(type(action) is Compensate for action in actions)
         self._commit(power.shed(budget, as_opened=logged_only))
+        if self._is_external:
+            for offer in self._offers.limit(guards_offers(budget)):
+                self._notes.log(self.now, "offer", offer.rule, {**offer_facts(offer), **offer.facts})
         self._kills.count()
 
     def _schedule(self) -> None:
-        """Let the policy act."""
-        self._measured = False
-        self._show()
-        self._commit(self._policy.ask("schedule", self.view, self.now))
-        self._ended = []
-        if self.cluster.requests:
-            self._decisions += self.commander.send(self.now)
+        """Let the policy act, again after each measurement that the daemon's own account has answered."""
+        while True:  # where the simulator answers a query, another message brings the answer
+            self._measured = False
+            self._show()
+            if actions := self._policy.schedule(self.view, self.now):
+                self._commit_policys(actions)
+            self._ended = []
+            if self._is_external:
+                self._place()
+            if self.cluster.requests:
+                self._decisions += self.commander.send(self.now)
+            if not self._measured:
+                return
+            self._arrived = []
+
+    def _place(self) -> None:
+        """Log changes of the offer, and let the placer of this process act, if there is one."""
+        for rule, facts in self._offers.changes(self.now):
+            self._notes.log(self.now, "offer", rule, facts)
+        if self.options.placer is None:
+            return
+        for action in self.options.placer.place(self.view, self.offers):
+            if type(action) is Start:
+                self._start(action)
+            else:
+                self._carry_out[type(action)](action)
 
     def _show(self) -> None:
         """Update the policy's view, whatever the policy has written to it."""
         self.view.show(self.now, self._arrived, self._ended, self.power.budget if self.power else None)
 
     def _ask_for_call(self) -> None:
-        now, calls = self.now, self._calls
-        if self._kills.jobs and (at := self._kills.next_call_s) is not None:
-            calls.want(at, now)
-        if self.power is not None and (at := self.power.next_call_s) is not None:
-            calls.want(at, now)
-        if self.workflows.held and (at := self.workflows.next_call_s) is not None:
-            calls.want(at, now)
-        if self.lost.next_s < math.inf and self.cluster.queue:
-            calls.want(self.lost.next_s, now)
-        if calls.wanted_s < math.inf and (at := calls.to_ask()) is not None:
+        """Request a call for what is due next, unless one that is early enough is pending."""
+        self._lost_due.needs_call = bool(self.cluster.queue)  # otherwise nobody waits for them
+        next_s = self.agenda.next_call_s()
+        if next_s < math.inf and (at := self._calls.ask(next_s, self.now)) is not None:
             first = 0 if self._lead.is_needed else len(self._decisions)
-            self._decisions.insert(first, d.CallMeLater(now, at))
+            self._decisions.insert(first, d.CallMeLater(self.now, at))
 
     def _parts(self) -> int:
         """Return the number of jobs, switches, calls and kills under way in the simulator."""
@@ -602,6 +850,20 @@ class Session:
         self._decisions.append(d.ExecuteJob(self.now, job.id, hosts))
         if self._notes.has_log:
             self._notes.log(self.now, "start", action.rule, action.facts, job, hosts)
+
+    def _reject_start(self, action: Start) -> None:
+        raise PolicyError(
+            f"policy {self._policy.name!r} starts job {action.job.id}, but others place the jobs of this run"
+            " (external placement): it may only return offers"
+        )
+
+    def _offer(self, action: Offer) -> None:
+        if not self._is_external:
+            raise PolicyError(
+                f"policy {self._policy.name!r} offers servers, but it starts the jobs of this run itself:"
+                " offers require external placement"
+            )
+        self._offers.add(action)
 
     def _reject(self, action: Reject) -> None:
         job = action.job
@@ -633,7 +895,7 @@ class Session:
     def _call_at(self, action: CallAt) -> None:
         if action.at <= self.now:
             self._busy_loop.count(self.now)
-        self._calls.want(float(action.at), self.now)
+        self._policys_call.advance(float(action.at))
 
     def _measure(self, action: MeasureEnergy) -> None:
         if not self.options.power_actions and self._measuring.account is None:
@@ -659,7 +921,7 @@ class Session:
         """Kill a job a moment later: it may have just ended, and its event has not arrived yet."""
         if job.id in self._kills.jobs or self.cluster.running.get(job.id) is not job:
             return
-        self._kills.add(job, rule, self.now)
+        self._kills.add(job, rule, self.now, self.lives.announce(job, rule) if self.lives.is_on else 0.0)
         self.cluster.set_kill_pending(job)
         self._notes.log(self.now, "kill", rule, facts, job, job.hosts)
 
@@ -669,33 +931,40 @@ class Session:
         self._notes.log(self.now, "reject", rule, facts, job)
 
     def _drop(self, job: Job, state: JobState, rule: str) -> None:
+        if job.past is not None and (state is JobState.POSTPONED or rule == WITHDRAWN):
+            state = JobState.UNFINISHED  # it has started before
         self.cluster.drop(job, state)
-        self.reasons[state][job.postponed_for if rule == _OVER else rule] += 1
+        if self.lives.is_on:
+            self.lives.end(job, finished=False)
+        if state in self.reasons:
+            self.reasons[state][str(job.postponed_for if rule == RUN_OVER else rule)] += 1
         self.outcomes.add(job)
         if job.terms is not NO_TERMS or self.workflows.watches_all:
             self.workflows.end(job, self.now, finished=False)
+            self._releases.move(self.workflows.next_s)
 
     # --- the end of the run -------------------------------------------------------------------------
 
     def _finish(self) -> None:
         """End the run: kill running jobs (counted as not completely finished) and reject waiting ones."""
         self._show()
+        self._kills.hasten(self.now, RUN_OVER_KILLED)
         for job in [*self.cluster.running.values()]:
-            self._kill(job, _OVER)
-        for job in self._waiting():
+            self._kill(job, RUN_OVER_KILLED)
+        for job in self.waiting_jobs():
             waited = {"waited_s": self.now - job.subtime_s}
-            self._refuse(job, JobState.POSTPONED, _OVER, waited)
+            self._refuse(job, JobState.POSTPONED, RUN_OVER, waited)
 
     def log_still_waiting(self) -> None:
         """Log the jobs that still wait when a run ends early: nothing else has a record of them."""
-        for job in self._waiting():
+        for job in self.waiting_jobs():
             facts: FactDict = {"waited_s": self.now - job.subtime_s, "hosts_asked": job.res}
             if job.walltime_s < math.inf:
                 facts["walltime_s"] = job.walltime_s
             self._notes.log(self.now, "waiting", STILL_WAITING, facts, job)
 
-    def _waiting(self) -> list[Job]:
-        """All jobs that have not started, queued or held for others."""
+    def waiting_jobs(self) -> list[Job]:
+        """Return all jobs that have not started, queued or held for others."""
         return [*self.cluster.queue, *self.workflows.held.values()]
 
     @property

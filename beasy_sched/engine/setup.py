@@ -8,7 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from beasy_sched.energy.site import Site
+from beasy_sched.engine.agenda import Agenda, Due, Turn
 from beasy_sched.engine.call_lead import CallLead
+from beasy_sched.engine.placement import Placement
 from beasy_sched.engine.policy import Policy, PolicyCaller
 from beasy_sched.engine.power_side import EnergySource, PowerSide, SessionOptions
 from beasy_sched.engine.run_findings import (
@@ -60,7 +62,7 @@ def energy_source(options: SessionOptions, answers_queries: bool) -> EnergySourc
 
 
 def power_side(
-    site: Site, cluster: Cluster, options: SessionOptions, source: EnergySource, lead: CallLead
+    site: Site, cluster: Cluster, options: SessionOptions, source: EnergySource, lead: CallLead, due: Due
 ) -> PowerSide:
     """Return the power side of a run on ``site``. Raises ConfigError for a plan that does not fit."""
     if options.plans is not None:
@@ -68,7 +70,16 @@ def power_side(
             options.plans.check_fits(cluster.platform, site)
         except ConfigError as error:
             raise ConfigError(f"the plan does not fit this run: {error}") from None
-    return PowerSide(site, cluster, replace(options, energy=source), lead)
+    return PowerSide(site, cluster, replace(options, energy=source), lead, due)
+
+
+def check_placement(placement: Placement, policy: Policy, name: str) -> None:
+    """Raise ConfigError if others place jobs, and the policy cannot offer servers."""
+    if placement is Placement.EXTERNAL and not policy.can_offer:
+        raise ConfigError(
+            f"policy {name!r} does not support external placement: it cannot offer servers to another"
+            " scheduler; choose one that can (see 'beasy-sched policies NAME'), such as easy or beasy"
+        )
 
 
 def check_platform(options: SessionOptions, policy: Policy, name: str) -> None:
@@ -86,7 +97,8 @@ def check_platform(options: SessionOptions, policy: Policy, name: str) -> None:
         planned = None if options.plans is None else options.plans[0].servers
         if planned is not None and len(planned.kind_of) < platform.size:
             options = replace(options, plans=None)
-        power_side(site, Cluster(platform), options, options.energy, CallLead(0.0))
+        due = Agenda().enter(Turn.STEP)
+        power_side(site, Cluster(platform), options, options.energy, CallLead(0.0), due)
 
 
 def power_notes(site: Site, options: SessionOptions, answers_queries: bool) -> Iterator[str]:
@@ -121,6 +133,6 @@ def speeds_notes(policy: Policy, name: str, platform: Platform) -> Iterator[str]
 def inputs_notes(platform: Platform, options: SessionOptions, policy: PolicyCaller) -> Iterator[str]:
     """Yield warnings about inputs that were not checked before the run."""
     if not options.inputs_checked:
-        known = KnownInputs(platform, site=options.site, windows=options.windows, policy=policy)
-        for finding in look_at_start(known):
+        inputs = KnownInputs(platform, site=options.site, windows=options.windows, policy=policy)
+        for finding in look_at_start(inputs):
             yield finding.text

@@ -160,7 +160,7 @@ def day_rows(values: npt.ArrayLike, first_hour: int, fill: float = np.nan) -> tu
 
 def running_most(by_day: FloatArray, days: int) -> FloatArray:
     """Return the maximum of each hour of the day within ``days`` days, [days, 24]; 0 if unknown."""
-    known = np.pad(np.nan_to_num(by_day, nan=0.0), ((days, days), (0, 0)))
-    windows = np.lib.stride_tricks.sliding_window_view(known, 2 * days + 1, axis=0)
+    padded = np.pad(np.nan_to_num(by_day, nan=0.0), ((days, days), (0, 0)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, 2 * days + 1, axis=0)
     most: FloatArray = windows.max(axis=-1)
     return most

@@ -14,7 +14,7 @@ from typing import ClassVar, Final
 import numpy as np
 
 from beasy_sched.arrays import FloatArray, IntArray
-from beasy_sched.energy.storage import require, require_not_negative, require_positive
+from beasy_sched.energy.fields import require, require_not_negative, require_positive
 from beasy_sched.errors import ConfigError
 from beasy_sched.forecast.accuracy import HORIZONS_H, error_quantiles
 from beasy_sched.forecast.conditions import day_rows, running_most
@@ -98,6 +98,17 @@ class ForecastSource(ABC):
         """Return the outlook for a policy."""
         return Outlook(self)
 
+    def age_s(self, now_s: float) -> float | None:
+        """Return the age of a forecast that is renewed during the run, s; None for the others."""
+        return None
+
+    def forget_later(self, now_s: float) -> None:  # noqa: B027 (most have none)
+        """Forget the forecasts that are issued after ``now_s`` (s)."""
+
+    def has_quantiles(self, now_s: float) -> bool:
+        """Return whether the forecast at ``now_s`` (s) has quantiles, and not only bounds of the default."""
+        return self._quantile_curves(now_s, now_s + SECONDS_PER_HOUR) is not None
+
     @property
     def revision(self) -> int:
         """Number of adjustments of the predictions (GreenSlot, Section 4.1).
@@ -131,14 +142,14 @@ class ForecastSource(ABC):
     def quantiles(self, now_s: float, slot_s: float, slots: int) -> Quantiles:
         """Return the uncertainty of the prediction; see `Outlook.quantiles`."""
         edges = _slot_edges(now_s, slot_s, slots)
-        found = self._quantile_curves(now_s, float(edges[-1]))
-        if found is None:
+        curves = self._quantile_curves(now_s, float(edges[-1]))
+        if curves is None:
             median_w = self.renewable_w(now_s, slot_s, slots)
             off_w = median_w * self.band.over(slots, slot_s)
             bounds = Quantiles.of_bounds(PowerBand(median_w - off_w, median_w, median_w + off_w))
             levels, power_w = bounds.levels, bounds.power_w
         else:
-            levels, pieces_s, curves_w = found
+            levels, pieces_s, curves_w = curves
             power_w = np.array([slot_means_w(edges, pieces_s, curve_w) for curve_w in curves_w])
         if slots and (announced_w := self._announced_w(now_s, slot_s)) is not None:
             power_w[:, 0] = announced_w
@@ -242,6 +253,10 @@ class SolarForecast(ForecastSource):
             self._seen = {hour: value for hour, value in self._seen.items() if hour >= oldest}
         self._hours_ended += count > 1
 
+    def forget_later(self, now_s: float) -> None:
+        """Forget the conditions that are issued after ``now_s`` (s)."""
+        self._weather.forget_later(now_s)
+
     def _seen_today(self, now_hour: int) -> FloatArray:
         """Mean W of today's past hours, [24]; NaN if too little was observed."""
         seen = np.full(24, np.nan)
@@ -331,10 +346,36 @@ class FileForecast(_WithoutPredictor):
             raise ConfigError("forecast: found conditions, expected power (W): add a predictor")
         super().__init__(start, float(table.values.max()))
         self._table = table
+        self._issues_before = 0
+        """Number of issues of the tables before this one."""
+        self._is_renewed = False
         self._learn_ideal(table.valid_s, table.interval_s, table.values)
 
+    def renew(self, table: IssuedTable) -> None:
+        """Use ``table``, which is of power, from now on."""
+        self._issues_before += len(self._table.issued_s)
+        self._table = table
+        self._capacity_w = max(self._capacity_w, float(table.values.max()))
+        self._learn_ideal(table.valid_s, table.interval_s, table.values)
+        self.follow()
+
+    def follow(self) -> None:
+        """Count as a forecast that is renewed during the run."""
+        self._is_renewed = True
+
+    def age_s(self, now_s: float) -> float | None:
+        """Return the time since the newest issue, s; None unless the forecast is renewed during the run."""
+        if not self._is_renewed:
+            return None
+        issued_s = self._table.newest_issue_s(now_s)
+        return None if issued_s is None else max(now_s - issued_s, 0.0)
+
+    def forget_later(self, now_s: float) -> None:
+        """Forget the issues after ``now_s`` (s)."""
+        self._table = self._table.issued_by(now_s)
+
     def _issues_by(self, now_s: float) -> int:
-        return self._table.issues_by(now_s)
+        return self._issues_before + self._table.issues_by(now_s)
 
     def _curve(self, now_s: float, from_s: float, until_s: float) -> tuple[FloatArray, FloatArray]:
         edges, middles_s = self._intervals(from_s, until_s)

@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 
 from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, IntArray
-from beasy_sched.energy.storage import require_positive
+from beasy_sched.energy.fields import require_positive
 from beasy_sched.errors import ConfigError
 from beasy_sched.forecast.conditions import UNKNOWN, ConditionScheme, day_rows
 from beasy_sched.units import SECONDS_PER_HOUR
@@ -55,13 +55,13 @@ class SolarHistory:
     """Repairs and assumptions of the reader."""
 
     def __post_init__(self) -> None:
-        known = ~np.isnan(self.production_w)
-        if known.sum() < _LEAST_DAYS * 24:
+        is_known = ~np.isnan(self.production_w)
+        if is_known.sum() < _LEAST_DAYS * 24:
             raise ConfigError(
-                f"training data: found {known.sum() / 24:.3g} days of production, "
+                f"training data: found {is_known.sum() / 24:.3g} days of production, "
                 f"expected at least a month ({_LEAST_DAYS} days), better a year"
             )
-        if not np.any(self.production_w[known] > 0):
+        if not np.any(self.production_w[is_known] > 0):
             raise ConfigError("training data: found no production above 0: is it the right column?")
 
     def __len__(self) -> int:
@@ -251,6 +251,6 @@ def _median(values: FloatArray) -> float:
 
 def _from_hour_before(factors: FloatArray, first: float) -> FloatArray:
     """Return the factors, with those of unseen classes replaced by the factor of the previous hour."""
-    known: BoolArray = ~np.isnan(factors)
-    latest = np.maximum.accumulate(np.where(known, np.arange(len(factors)), -1))
+    is_known: BoolArray = ~np.isnan(factors)
+    latest = np.maximum.accumulate(np.where(is_known, np.arange(len(factors)), -1))
     return np.where(latest >= 0, factors[latest], first)

@@ -7,7 +7,7 @@ Data with issued forecasts are rare. Without them, the actual conditions replace
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from typing import Final
@@ -102,6 +102,11 @@ class IssuedTable:
     def _interval(self, times_s: FloatArray) -> IntArray:
         return np.floor((times_s - self._first_s) / self.interval_s + 1e-9).astype(np.int64)
 
+    def issued_by(self, now_s: float) -> IssuedTable:
+        """Return the table without the issues after ``now_s``; the times that they are for stay."""
+        later = self.issued_s > now_s + 1e-6
+        return replace(self, issued_s=np.where(later, np.inf, self.issued_s)) if later.any() else self
+
     def start_of_interval_s(self, time_s: float) -> float:
         """Return the start of the interval that contains a time."""
         return self._first_s + float(self._interval(np.array([time_s]))[0]) * self.interval_s
@@ -109,6 +114,11 @@ class IssuedTable:
     def issues_by(self, now_s: float) -> int:
         """Return the number of times of issue up to ``now_s``."""
         return int(np.searchsorted(self._issues[0], now_s + 1e-6, side="right"))
+
+    def newest_issue_s(self, now_s: float) -> float | None:
+        """Return the newest time of issue up to ``now_s``; None if there is none."""
+        issues = self.issues_by(now_s)
+        return float(self._issues[0][issues - 1]) if issues else None
 
     def latest(self, now_s: float, times_s: FloatArray) -> FloatArray:
         """Return the latest forecast issued by ``now_s`` for each time; NaN if there is none."""
@@ -128,9 +138,9 @@ class IssuedTable:
         times, keys = self._issues
         wanted = self._interval(np.asarray(times_s, dtype=np.float64))
         newest = np.full(len(wanted), self.issues_by(now_s) - 1, dtype=np.int64)
-        found = np.searchsorted(keys, self._keys(wanted, newest, len(times)), side="right") - 1
-        exists: BoolArray = (found >= 0) & (intervals[np.maximum(found, 0)] == wanted)
-        return exists, rows[np.maximum(found, 0)]
+        latest = np.searchsorted(keys, self._keys(wanted, newest, len(times)), side="right") - 1
+        exists: BoolArray = (latest >= 0) & (intervals[np.maximum(latest, 0)] == wanted)
+        return exists, rows[np.maximum(latest, 0)]
 
 
 class WeatherForecast(ABC):
@@ -145,6 +155,9 @@ class WeatherForecast(ABC):
     def issues_by(self, now_hour: float) -> int:
         """Counter of forecasts that are issued between two whole hours."""
         return 0
+
+    def forget_later(self, now_s: float) -> None:  # noqa: B027 (most have none)
+        """Forget the forecasts that are issued after ``now_s`` (s since time 0)."""
 
     def check_fits(self, history: SolarHistory) -> None:
         """Raise ConfigError if the training data has conditions of another kind."""
@@ -236,6 +249,10 @@ class IssuedWeather(WeatherForecast):
         moments = self._hours.time_s(first_hour) + SECONDS_PER_HOUR * np.arange(hours, dtype=np.float64)
         values = self._table.latest(self._hours.time_s(now_hour), moments)
         return np.where(np.isnan(values), UNKNOWN, values).astype(np.int64)
+
+    def forget_later(self, now_s: float) -> None:
+        """Forget the issues after ``now_s`` (s)."""
+        self._table = self._table.issued_by(now_s)
 
     def issues_by(self, now_hour: float) -> int:
         """Number of times of issue so far."""

@@ -357,10 +357,10 @@ def remove_if_dead(part: PathLike, folder: HeldFolder | None = None) -> None:
             return
         descriptor = held.open(place.name, _OLD_FILE)  # there may be none; a link is nothing of ours
         try:
-            found = os.fstat(descriptor)
+            status = os.fstat(descriptor)
             # Only who has the lock removes or renames a part: what has its name now is what is locked.
-            ours = stat.S_ISREG(found.st_mode) and _lock(descriptor)
-            if ours and os.path.samestat(found, held.stat(place.name)):
+            ours = stat.S_ISREG(status.st_mode) and _lock(descriptor)
+            if ours and os.path.samestat(status, held.stat(place.name)):
                 held.remove(place.name)
         finally:
             os.close(descriptor)

@@ -7,7 +7,7 @@ import heapq
 import itertools
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -63,9 +63,16 @@ def read_external_events(
     unless ``translate`` is False: to Batsim 4 itself they are events of one more unknown type.
     Raises InputError.
     """
+    return parse_external_events(path, read_lines(path), forward_unknown, translate)
+
+
+def parse_external_events(
+    path: PathLike, lines: Iterable[tuple[int, bytes]], forward_unknown: bool = False, translate: bool = True
+) -> list[ExternalEvent]:
+    """Read numbered lines as `read_external_events` does; ``path`` names them in errors."""
     events: list[ExternalEvent] = []
     hosts = 0
-    for number, line in read_lines(path):
+    for number, line in lines:
         text = line.strip()
         if not text:
             continue
@@ -200,10 +207,10 @@ def power_event_lines(
         raise ValueError("power_w must be finite and not negative")
     columns = {name: values.tolist() for name, values in (rates or {}).items()}
     for step, power in enumerate(powers.tolist()):
-        told = {POWER_FIELD: power, **{name: values[step] for name, values in columns.items()}}
+        parts = {POWER_FIELD: power, **{name: values[step] for name, values in columns.items()}}
         moment = round(step * step_s, 6)
         timestamp = int(moment) if moment == int(moment) else moment
-        event: dict[str, Any] = {"type": DEFAULT_EVENT_TYPE, "timestamp": timestamp, **told}
+        event: dict[str, Any] = {"type": DEFAULT_EVENT_TYPE, "timestamp": timestamp, **parts}
         if events_format is BatsimFormat.BATSIM5:
             event = event_for_batsim5(event)
         yield json.dumps(event) + "\n"

@@ -48,6 +48,10 @@ class WorkloadJob(Struct, gc=False):
     """Members that Batsim does not know (for Batsim 5: of ``extra_data``); they travel to the scheduler."""
 
 
+_PART: Final = 512
+"""Number of jobs that iteration makes at a time."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class JobColumns(Sequence[WorkloadJob]):
     """The jobs of a workload, a column for each member; a job becomes an object when it is asked for."""
@@ -117,20 +121,35 @@ class JobColumns(Sequence[WorkloadJob]):
     @overload
     def __getitem__(self, place: slice) -> list[WorkloadJob]: ...
     def __getitem__(self, place: int | slice) -> WorkloadJob | list[WorkloadJob]:
-        if isinstance(place, slice):
-            return [self[each] for each in range(*place.indices(len(self)))]
-        job_id = self.ids[place]  # raises IndexError
-        subtime: float | int = self.subtime_s.item(place)
-        walltime: float | int | None = self.walltime_s.item(place)
-        if self.subtime_is_whole.item(place):
-            subtime = int(subtime)
-        if walltime == math.inf:
-            walltime = None
-        elif self.walltime_is_whole.item(place):
-            walltime = int(walltime)  # type: ignore[arg-type]
-        profile = self.profile_names[self.profile.item(place)]
-        extras = self.extras.get(place % len(self)) if self.extras else None
-        return WorkloadJob(job_id, subtime, self.res.item(place), profile, walltime, extras)
+        if not isinstance(place, slice):
+            place = range(len(self))[place]  # raises IndexError
+            return self[place : place + 1][0]
+        rows = zip(
+            range(*place.indices(len(self))),
+            self.ids[place],
+            self.subtime_s[place].tolist(),
+            self.subtime_is_whole[place].tolist(),
+            self.res[place].tolist(),
+            self.profile[place].tolist(),
+            self.walltime_s[place].tolist(),
+            self.walltime_is_whole[place].tolist(),
+            strict=True,
+        )
+        return [
+            WorkloadJob(
+                job_id,
+                int(subtime) if subtime_is_whole else subtime,
+                res,
+                self.profile_names[profile],
+                None if walltime == math.inf else int(walltime) if walltime_is_whole else walltime,
+                self.extras.get(at) if self.extras else None,
+            )
+            for at, job_id, subtime, subtime_is_whole, res, profile, walltime, walltime_is_whole in rows
+        ]
+
+    def __iter__(self) -> Iterator[WorkloadJob]:
+        for first in range(0, len(self), _PART):
+            yield from self[first : first + _PART]
 
     def __eq__(self, other: object) -> bool:
         return self[:] == other[:] if isinstance(other, JobColumns) else NotImplemented
@@ -213,13 +232,13 @@ class FileJobs:
     def of_texts(cls, jobs: Sequence[msgspec.Raw]) -> FileJobs:
         """Decode jobs of which some have further members."""
         try:
-            known = [_KNOWN.decode(job) for job in jobs]
+            decoded = [_KNOWN.decode(job) for job in jobs]
             own, names = _own_members(jobs)
         except (msgspec.MsgspecError, RecursionError):
             return cls(jobs, (), (), None)
         if any(memoryview(job).nbytes > LONGEST_JOB for job in jobs):
             return cls(jobs, (), (), None)
-        return cls(jobs, known, own, names)
+        return cls(jobs, decoded, own, names)
 
 
 def _own_members(jobs: Sequence[msgspec.Raw]) -> tuple[list[dict[str, Any]], int]:
@@ -311,8 +330,8 @@ def _one_by_one(
             members = _members(job, index)
             dropped.update(dropped_by_batsim5(members))
             _check_limit_of_batsim5(members.get("id"), members.get("walltime"))
-            known = {k: v for k, v in members.items() if k in JOB_MEMBERS}
-            checked = parse_job(name, known, seen, index, form)
+            batsim_members = {k: v for k, v in members.items() if k in JOB_MEMBERS}
+            checked = parse_job(name, batsim_members, seen, index, form)
             own = {k: v for k, v in job_from_batsim5(members).items() if k not in JOB_MEMBERS}
             checked.extras = own or None
             yield checked
@@ -350,11 +369,11 @@ def parse_job(
     """
     members = _members(job, index) if isinstance(job, msgspec.Raw) else job
     try:
-        known: FileJob = convert_json({k: v for k, v in members.items() if k in JOB_MEMBERS}, FileJob)
+        file_job: FileJob = convert_json({k: v for k, v in members.items() if k in JOB_MEMBERS}, FileJob)
     except Malformed as error:
         raise WorkloadError(f"jobs[{index}].{error}") from None
     own = {k: v for k, v in members.items() if k not in JOB_MEMBERS}
-    return _checked(workload, set() if seen is None else seen, index, known, own or None, form, tells)
+    return _checked(workload, set() if seen is None else seen, index, file_job, own or None, form, tells)
 
 
 def _checked(
@@ -441,18 +460,18 @@ def check_terms(jobs: JobColumns) -> None:
     for place, extras in jobs.extras.items():
         job_id = jobs.ids[place]
         try:
-            found = read_terms(job_id, extras, jobs.subtime_s.item(place))
+            job_terms = read_terms(job_id, extras, jobs.subtime_s.item(place))
         except TermsError as error:
             raise WorkloadError(f"job {job_id!r}: {error}") from None
-        if found is not NO_TERMS:
-            terms.append((job_id, found))
+        if job_terms is not NO_TERMS:
+            terms.append((job_id, job_terms))
     predecessors = predecessors_of(terms)
     if not any(predecessors.values()):
         return
-    known = set(jobs.ids)
+    all_ids = set(jobs.ids)
     for job_id, some in predecessors.items():
         for before in some:
-            if before not in known and _same_workload(job_id, before):
+            if before not in all_ids and _same_workload(job_id, before):
                 raise WorkloadError(f"job {job_id!r}: after: there is no job {before.partition('!')[2]!r}")
     if len(order := set(in_order(predecessors))) < len(predecessors):
         circle = next(job_id for job_id in predecessors if job_id not in order)

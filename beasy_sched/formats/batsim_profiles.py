@@ -140,8 +140,8 @@ def _number(
 ) -> float:
     value = raw.get(field)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value:
-        found = "is missing" if field not in raw else f"is {found_text(value)}"
-        raise WorkloadError(f"profile {name!r}: {field!r} {found}, expected a number")
+        problem = "is missing" if field not in raw else f"is {found_text(value)}"
+        raise WorkloadError(f"profile {name!r}: {field!r} {problem}, expected a number")
     most = LATEST_S if field == "delay" else MOST_FLOPS
     if value > most:
         raise WorkloadError(f"profile {name!r}: {field!r} is {found_text(value)}, expected at most {most:g}")

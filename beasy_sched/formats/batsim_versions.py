@@ -169,11 +169,11 @@ def event_for_batsim5(line: Mapping[str, Any]) -> dict[str, Any]:
     if is_generic_event(line):
         return dict(line)
     left_out = ("timestamp", "type") if line["type"] == DEFAULT_EVENT_TYPE else ("timestamp",)
-    told = {key: value for key, value in line.items() if key not in left_out}
+    data = {key: value for key, value in line.items() if key not in left_out}
     return {
         "type": GENERIC_EVENT,
         "timestamp": float(line["timestamp"]),
-        "data": json.dumps(told, ensure_ascii=False),
+        "data": json.dumps(data, ensure_ascii=False),
     }
 
 

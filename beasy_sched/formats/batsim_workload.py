@@ -105,8 +105,8 @@ def read_workload(path: PathLike, name: str = "w0") -> Workload:
         jobs.profile_names[:] = [one_text.get(name, name) for name in jobs.profile_names]
         profiles = _profiles(raw_profiles, jobs)
         check_terms(jobs)
-        told = as_batsim_tells if form is BatsimFormat.BATSIM4 else dict
-        used = {key: told(raw_profiles[key]) for key in raw_profiles if key in profiles}
+        as_told = as_batsim_tells if form is BatsimFormat.BATSIM4 else dict
+        used = {key: as_told(raw_profiles[key]) for key in raw_profiles if key in profiles}
     return Workload(name, os.fspath(path), nb_res, jobs.sorted(), profiles, used, form, dropped)
 
 

@@ -64,11 +64,11 @@ class JsonDecoder(Generic[T]):
         """Decode UTF-8 bytes with a value in each line; None where a line cannot be decoded, or is empty."""
         try:
             _check_text(data)
-            found = self._decode_lines(data)
+            decoded = self._decode_lines(data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, Malformed):
             return None
         lines = data.count(b"\n") + (not data.endswith(b"\n"))
-        return found if len(found) == lines else None
+        return decoded if len(decoded) == lines else None
 
     def attempt(self, data: bytes) -> T | None:
         """Decode UTF-8 bytes; None for JSON of another shape. Raises Malformed for what is not JSON."""
@@ -128,11 +128,11 @@ def _out_of_range(data: bytes, message: str) -> Malformed | None:
     """The error for a number that no double can hold: msgspec does not state which one."""
     if "out of range" not in message:
         return None
-    for found in _NUMBER.finditer(data):
-        if abs(float(found[0])) == float("inf"):
-            text = shortened(found[0].decode(), 40)
+    for number in _NUMBER.finditer(data):
+        if abs(float(number[0])) == float("inf"):
+            text = shortened(number[0].decode(), 40)
             return Malformed(
-                f"found {text}, expected a number, at most {ANY_NUMBER.most:g}", line_at(data, found.start())
+                f"found {text}, expected a number, at most {ANY_NUMBER.most:g}", line_at(data, number.start())
             )
     return None
 
@@ -192,10 +192,10 @@ def decode_json(data: bytes, kind: type[T]) -> T:
 def convert_json(value: Any, kind: type[T]) -> T:
     """Convert a decoded value to a type. Raises Malformed that names the field."""
     try:
-        found: Any = msgspec.convert(value, kind, str_keys=True)
+        converted: Any = msgspec.convert(value, kind, str_keys=True)
     except msgspec.ValidationError as error:
         raise Malformed(shortened(_in_words(str(error), value, kind))) from None
-    return cast(T, found)
+    return cast(T, converted)
 
 
 def read_json(path: PathLike, kind: type[T]) -> T:
@@ -210,12 +210,12 @@ def read_json(path: PathLike, kind: type[T]) -> T:
 def decode_msgpack(data: bytes, kind: type[T], dec_hook: Callable[[Any, Any], Any] | None = None) -> T:
     """Decode MessagePack to a type. Raises Malformed, and ConfigError of the type's own checks."""
     try:
-        found: Any = msgspec.msgpack.decode(data, type=kind, dec_hook=dec_hook)
+        decoded: Any = msgspec.msgpack.decode(data, type=kind, dec_hook=dec_hook)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise Malformed(shortened(str(error))) from None
     except RecursionError:
         raise Malformed(_TOO_DEEP) from None
-    return cast(T, found)
+    return cast(T, decoded)
 
 
 def csv_rows(
@@ -279,9 +279,9 @@ def read_csv(path: PathLike, mentioned: str = "") -> tuple[list[str], Iterator[t
 def _rows_with(mentioned: str, text: str) -> Iterator[tuple[int, list[str]]]:
     """The rows with a given string, below the header of a table in which only empty cells are quoted."""
     start, line = text.index("\n") + 1, 2
-    while (found := text.find(mentioned, start)) >= 0:
-        line += text.count("\n", start, found)
-        start, end = text.rfind("\n", 0, found) + 1, text.index("\n", found) + 1
+    while (place := text.find(mentioned, start)) >= 0:
+        line += text.count("\n", start, place)
+        start, end = text.rfind("\n", 0, place) + 1, text.index("\n", place) + 1
         yield line, csv_line(text[start:end])
         start, line = end, line + 1
 

@@ -48,7 +48,7 @@ class HostFailure(msgspec.Struct, frozen=True):
     """File and line, for messages."""
 
 
-class _Line(msgspec.Struct, forbid_unknown_fields=True):
+class _FailureLine(msgspec.Struct, forbid_unknown_fields=True):
     timestamp: Annotated[float, msgspec.Meta(ge=0, le=LATEST_S)]
     type: HostFailureKind
     resources: str
@@ -56,7 +56,7 @@ class _Line(msgspec.Struct, forbid_unknown_fields=True):
     seed: Annotated[int, msgspec.Meta(ge=0, le=1 << 53)] | msgspec.UnsetType = msgspec.UNSET
 
 
-_LINE: Final[JsonDecoder[_Line]] = JsonDecoder(_Line)
+_LINE: Final[JsonDecoder[_FailureLine]] = JsonDecoder(_FailureLine)
 
 
 def read_failures(path: PathLike) -> list[HostFailure]:

@@ -17,8 +17,9 @@ import msgspec
 import numpy as np
 
 from beasy_sched.arrays import FloatArray
+from beasy_sched.energy.fields import require, require_not_negative, require_positive
 from beasy_sched.energy.site import Site
-from beasy_sched.energy.storage import require, require_not_negative, require_positive
+from beasy_sched.energy.sources import with_own_w
 from beasy_sched.errors import ConfigError, InputError, PathLike
 from beasy_sched.forecast.conditions import WORDS, ConditionScheme
 from beasy_sched.forecast.outlook import (
@@ -47,6 +48,7 @@ from beasy_sched.formats.solar_history import (
     read_solar_history,
     word_classes,
 )
+from beasy_sched.formats.source_names import is_command
 from beasy_sched.formats.table import Table, parse_table, read_table_text
 from beasy_sched.formats.time_columns import column_times
 from beasy_sched.formats.unit_table import UnitError, power_unit, unit_in_name
@@ -88,6 +90,11 @@ def with_own_events(text: str | None, events: Sequence[PathLike]) -> str | None:
     return f"perfect:{os.fspath(events[0])}"
 
 
+def is_file(text: str | None) -> bool:
+    """Whether a forecast is a file of forecasts, or the output of a program."""
+    return text is not None and text != "none" and text.partition(":")[0] not in ("perfect", "predictor")
+
+
 def read_forecast(text: str, site: Site, windows: int = 1) -> ForecastSource:
     """Open the source that ``text`` names, for a run of ``windows``. Raises ConfigError and InputError."""
     kind, colon, path = text.partition(":")
@@ -95,20 +102,31 @@ def read_forecast(text: str, site: Site, windows: int = 1) -> ForecastSource:
     if text == "none":
         return NoForecast(start)
     if kind == "perfect" and colon and path:
-        production_w = read_power_series(path, steps=site.steps * windows, step_s=site.step_s, as_run=True)
+        announced_w = read_power_series(path, steps=site.steps * windows, step_s=site.step_s, as_run=True)
+        production_w = with_own_w(site.sources, announced_w, site.step_s)
         return PerfectForecast(production_w, site.step_s, start)
     if kind == "predictor" and colon and path:
         return _predictor(path, site)
     if kind in ("perfect", "predictor"):
         raise ConfigError(f"forecast {text!r}: names no file, expected {KINDS}")
+    if is_command(text):
+        raise ConfigError(only_live(f"forecast {text!r}"))
     return FileForecast(read_forecast_file(text, start), start)
+
+
+def only_live(source: str) -> str:
+    """Return the error for a program as the source of a forecast in a run that does not follow the clock."""
+    return (
+        f"{source}: only 'serve' and 'slurm run' run a program for a forecast: write its output to a file,"
+        " and name this file"
+    )
 
 
 def forecast_files(text: str) -> list[str]:
     """Return the files that a forecast named so is made from. Raises InputError."""
     kind, colon, path = text.partition(":")
     if kind != "predictor" or not colon:
-        return [] if text == "none" else [path if kind == "perfect" and colon else text]
+        return [] if text == "none" or is_command(text) else [path if kind == "perfect" and colon else text]
     if Path(path).suffix != ".toml":
         return [path]
     given = _given(path)
@@ -171,20 +189,30 @@ def read_forecast_file(path: PathLike, start: datetime | None = None) -> IssuedT
     Raises InputError with line and cause: a forecast for a time before it was issued, two values for one time
     of one issue, an unknown condition, a negative power, quantiles that cross, a member without a value.
     """
-    table = parse_table(path, read_table_text(path), _is_header)
+    return parse_forecast(path, read_table_text(path), start)
+
+
+def is_forecast_header(cells: list[str]) -> bool:
+    """Whether a line is the header of a forecast file."""
+    return {"issued", "valid"} <= {cell.lower() for cell in cells}
+
+
+def parse_forecast(path: PathLike, text: str, start: datetime | None = None) -> IssuedTable:
+    """Read the text of a forecast file as `read_forecast_file` does; ``path`` names it in errors."""
+    table = parse_table(path, text, is_forecast_header)
     names = [name for name in table.names if name.lower() not in ("issued", "valid")]
     if not table.rows:
         raise InputError(path, "has no row of data")
     issued_s, valid_s = _times(table, start)
     levels = by_level = scheme = None
     if names and is_spread(names[0]):
-        found = read_quantiles(
+        quantiles = read_quantiles(
             table,
             names,
             lambda name: table.numbers(name) * _unit_w(table, name, unit_in_name(name) or "W"),
             lambda name, power_w: _check_rows(table, name, issued_s, valid_s, power_w),
         )
-        levels, by_level, values = found.levels, found.power_w, found.at(0.5)
+        levels, by_level, values = quantiles.levels, quantiles.power_w, quantiles.at(0.5)
     elif len(names) == 1:
         values, scheme = _values(table, names[0])
         _check_rows(table, names[0], issued_s, valid_s, values)
@@ -200,10 +228,6 @@ def forecast_lines(issued: IssuedQuantiles, time_0_h: int) -> Iterator[str]:
     seconds = (3600 * (hours - time_0_h) for hours in (issued.issued_h, issued.valid_h))
     for at_s, for_s, power_w in zip(*(times.tolist() for times in seconds), issued.power_w.T, strict=True):
         yield f"{at_s},{for_s},{','.join(f'{value:.1f}' for value in power_w.tolist())}\n"
-
-
-def _is_header(cells: list[str]) -> bool:
-    return {"issued", "valid"} <= {cell.lower() for cell in cells}
 
 
 def _times(table: Table, start: datetime | None) -> tuple[FloatArray, FloatArray]:
@@ -232,8 +256,8 @@ def _values(table: Table, name: str) -> tuple[FloatArray, ConditionScheme | None
         return number_classes(table, name, table.numbers(name), scheme), scheme
     stated = unit_in_name(name)
     if stated is None:
-        known = ", ".join(CONDITION_COLUMNS)
-        expected = f"a power with its unit (W, kW, MW), or one of {known}"
+        columns = ", ".join(CONDITION_COLUMNS)
+        expected = f"a power with its unit (W, kW, MW), or one of {columns}"
         raise InputError(table.path, f"column {name!r} is unknown, expected {expected}")
     return table.numbers(name) * _unit_w(table, name, stated), None
 

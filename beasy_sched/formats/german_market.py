@@ -87,8 +87,8 @@ def smard_times(table: Table) -> ClockTimes:
         rows = [[f"{row[0].strip()} {row[1].strip()}", *row[1:]] for row in table.rows]
         table = replace(table, rows=rows)
     order = DateOrder.DAY_FIRST if table.decimal_comma else None
-    found = table.clock_times(name, order, CentralEurope())
-    return found._replace(notes=tuple(note for note in found.notes if not note.startswith("times are")))
+    times = table.clock_times(name, order, CentralEurope())
+    return times._replace(notes=tuple(note for note in times.notes if not note.startswith("times are")))
 
 
 def is_energy_charts(contents: Mapping[str, Any]) -> bool:

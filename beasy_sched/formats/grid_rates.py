@@ -141,10 +141,12 @@ def read_rate(source: RateFile, calendar: Calendar) -> GridRate:
         raise InputError(table.path, f"{source.quantity.name}.zone: {times.clock}: omit zone")
     values = table.numbers(column) / unit.in_one
     _check_size(table, values, column, unit.currency)
-    known = np.flatnonzero(times.exists & ~np.isnan(values))
-    if len(known) < 2:
-        raise InputError(table.path, f"has {len(known)} values in column {column!r}, expected at least 2")
-    rows = np.flatnonzero(times.exists[: known[-1] + 1])
+    rows_with_value = np.flatnonzero(times.exists & ~np.isnan(values))
+    if len(rows_with_value) < 2:
+        raise InputError(
+            table.path, f"has {len(rows_with_value)} values in column {column!r}, expected at least 2"
+        )
+    rows = np.flatnonzero(times.exists[: rows_with_value[-1] + 1])
     signal = _signal(replace(table, lines=table.lines[rows]), times, rows, values[rows], source)
     return GridRate(signal, source.currency or (unit.currency.name if unit.currency else None))
 
@@ -181,10 +183,12 @@ def _of_auction(table: Table, source: RateFile) -> Table:
         return table
     wanted = None if source.sequence is None else kinds.get(_SEQUENCE_WORD.sub("", source.sequence))
     if wanted is None:
-        found = "has several auctions" if source.sequence is None else f"has no sequence {source.sequence!r}"
+        problem = (
+            "has several auctions" if source.sequence is None else f"has no sequence {source.sequence!r}"
+        )
         raise InputError(
             table.path,
-            f'{found}: choose one with {source.quantity.name} = {{ file = "...", sequence = "..." }}; found'
+            f'{problem}: choose one with {source.quantity.name} = {{ file = "...", sequence = "..." }}; found'
             f" {listed(sorted(kinds))}",
         )
     return only_rows(table, _SEQUENCE, wanted, "")
@@ -246,19 +250,19 @@ def _column(table: Table, source: RateFile) -> str:
     if source.column is not None:
         table.texts(source.column)  # raises where the file has no such column
         return source.column
-    found = [name for name in table.names if _holds(name, source)]
-    if len(found) > 1:
-        found = [name for name in found if not all(text.lower() in NOTHING for text in table.texts(name))]
-    if not found and len(table.names) == 2:
+    matches = [name for name in table.names if _holds(name, source)]
+    if len(matches) > 1:
+        matches = [name for name in matches if not all(text.lower() in NOTHING for text in table.texts(name))]
+    if not matches and len(table.names) == 2:
         return table.names[1]
-    if len(found) != 1:
+    if len(matches) != 1:
         raise InputError(
             table.path,
-            f"{len(found) or 'no'} columns seem to hold the {source.quantity.name}: choose one with"
+            f"{len(matches) or 'no'} columns seem to hold the {source.quantity.name}: choose one with"
             f' {source.quantity.name} = {{ file = "...", column = "..." }}; its columns are:'
             f" {listed(table.names)}",
         )
-    return found[0]
+    return matches[0]
 
 
 def _unit(table: Table, column: str, source: RateFile) -> RateUnit:
@@ -302,7 +306,7 @@ def _check_size(table: Table, values: FloatArray, column: str, currency: Currenc
         )
 
 
-class _Times(NamedTuple):
+class _RowTimes(NamedTuple):
     """Times of the rows of a file."""
 
     starts_s: FloatArray
@@ -314,14 +318,14 @@ class _Times(NamedTuple):
     clock: str = ""
     """Reason why a time zone that the user gives does not apply; empty where it does."""
 
-    def reversed(self) -> _Times:
+    def reversed(self) -> _RowTimes:
         """Return the times of the rows in the other order."""
         return self._replace(
             starts_s=self.starts_s[::-1], exists=self.exists[::-1], lasting=self.lasting[::-1]
         )
 
 
-def _times(table: Table, source: RateFile, calendar: Calendar) -> _Times:
+def _times(table: Table, source: RateFile, calendar: Calendar) -> _RowTimes:
     names = {name.lower(): name for name in table.names}
     zero_s = calendar.start.timestamp()
     if is_entsoe_header(list(table.names)):
@@ -340,11 +344,11 @@ def _times(table: Table, source: RateFile, calendar: Calendar) -> _Times:
     if time is None:
         time = next((name for low, name in names.items() if low.startswith(("time", "date"))), None)
     if time is not None:
-        found = column_times(table, time, None, source.zone)
-        seconds = found.seconds
+        times = column_times(table, time, None, source.zone)
+        seconds = times.seconds
         if is_end(time) and len(seconds) > 1:
             seconds = seconds - round(float(np.median(np.diff(seconds))))
-        return _dated(seconds, found.exists, zero_s, found.clock)
+        return _dated(seconds, times.exists, zero_s, times.clock)
     if source.start is None:
         raise InputError(
             table.path,
@@ -356,17 +360,17 @@ def _times(table: Table, source: RateFile, calendar: Calendar) -> _Times:
     return _evenly(starts_s)._replace(clock="it has no column of times")
 
 
-def _dated(seconds: IntArray, exists: BoolArray, zero_s: float, clock: str) -> _Times:
+def _dated(seconds: IntArray, exists: BoolArray, zero_s: float, clock: str) -> _RowTimes:
     """Times of seconds since 1970, for a run whose time 0 is ``zero_s``."""
     starts_s = np.asarray(seconds - zero_s, dtype=np.float64)
-    return _Times(starts_s, exists, np.ones(len(starts_s)), clock)
+    return _RowTimes(starts_s, exists, np.ones(len(starts_s)), clock)
 
 
-def _evenly(starts_s: FloatArray) -> _Times:
-    return _Times(starts_s, np.ones(len(starts_s), dtype=np.bool_), np.ones(len(starts_s)))
+def _evenly(starts_s: FloatArray) -> _RowTimes:
+    return _RowTimes(starts_s, np.ones(len(starts_s), dtype=np.bool_), np.ones(len(starts_s)))
 
 
-def _days_and_hours(table: Table, day_column: str, hour_column: str, calendar: Calendar) -> _Times:
+def _days_and_hours(table: Table, day_column: str, hour_column: str, calendar: Calendar) -> _RowTimes:
     """Times of local days with hours from 1; a day of the change of clocks has 23 or 25, or always 24.
 
     Where it has 24, its hours are those of the clock: one that is skipped does not exist, one that occurs
@@ -404,10 +408,10 @@ def _days_and_hours(table: Table, day_column: str, hour_column: str, calendar: C
         else:
             times[row] = start_s + (hour - 1) * SECONDS_PER_HOUR
             exists[row] = times[row] < start_s + length_s
-    return _Times(times, exists, lasting)
+    return _RowTimes(times, exists, lasting)
 
 
-def _signal(table: Table, times: _Times, rows: IndexArray, values: FloatArray, source: RateFile) -> Signal:
+def _signal(table: Table, times: _RowTimes, rows: IndexArray, values: FloatArray, source: RateFile) -> Signal:
     """The signal of the rows up to the last one with a value, without gaps; ``table.lines`` are theirs."""
     times_s = times.starts_s[rows]
     steps: FloatArray = np.diff(times_s)
@@ -450,8 +454,8 @@ def _with_all_hours(
 
 
 def _filled(times_s: FloatArray, values: FloatArray, gaps: RateGaps) -> FloatArray:
-    known = np.flatnonzero(~np.isnan(values))
+    places_known = np.flatnonzero(~np.isnan(values))
     if gaps is RateGaps.INTERPOLATE:
-        return np.interp(times_s, times_s[known], values[known])
-    places = np.searchsorted(known, np.arange(len(values)), side="right") - 1
-    return np.asarray(values[known[np.maximum(places, 0)]])
+        return np.interp(times_s, times_s[places_known], values[places_known])
+    places = np.searchsorted(places_known, np.arange(len(values)), side="right") - 1
+    return np.asarray(values[places_known[np.maximum(places, 0)]])

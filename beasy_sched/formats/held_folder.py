@@ -145,8 +145,8 @@ class HeldFolder:
         else:
             listed = self.open(".", os.O_RDONLY | _DIRECTORY)  # what is opened with O_PATH cannot be listed
         try:
-            with os.scandir(listed) as found:
-                return sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in found)
+            with os.scandir(listed) as entries:
+                return sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries)
         finally:
             if isinstance(listed, int):
                 os.close(listed)

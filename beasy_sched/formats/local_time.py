@@ -60,8 +60,8 @@ def named_zone(name: str) -> tzinfo:
 
     Raises ConfigError for an unknown name, and where this computer has no database of time zones.
     """
-    if (found := stated_zone(name)) is not None:
-        return found
+    if (fixed_zone := stated_zone(name)) is not None:
+        return fixed_zone
     from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
     try:
@@ -90,13 +90,13 @@ def stated_zone(text: str) -> tzinfo | None:
         return CentralEurope()
     if name in _OFFSETS_H:
         return timezone(timedelta(hours=_OFFSETS_H[name]))
-    found = _FIXED.fullmatch(name)
-    if found is None:
+    match = _FIXED.fullmatch(name)
+    if match is None:
         return None
-    offset = timedelta(hours=int(found[2]), minutes=int(found[3] or 0))
+    offset = timedelta(hours=int(match[2]), minutes=int(match[3] or 0))
     if offset > _MOST_OFFSET:
         return None
-    return timezone(-offset if found[1] == "-" else offset)
+    return timezone(-offset if match[1] == "-" else offset)
 
 
 def to_utc(local_s: IntArray, zone: tzinfo) -> tuple[IntArray, BoolArray]:

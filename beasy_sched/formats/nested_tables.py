@@ -25,10 +25,10 @@ def json_object(path: PathLike, text: str) -> dict[str, Any]:
 
 def member(contents: Mapping[str, Any], *names: str) -> Any:
     """Return a member of nested objects; None where there is none."""
-    found: Any = contents
+    value: Any = contents
     for name in names:
-        found = found.get(name) if isinstance(found, dict) else None
-    return found
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
 
 
 def rows_of(path: PathLike, where: str, rows: object) -> dict[str, list[Any]]:

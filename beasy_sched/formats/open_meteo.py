@@ -15,8 +15,8 @@ from beasy_sched.errors import InputError, PathLike
 from beasy_sched.formats.decoding import csv_line
 from beasy_sched.formats.nested_tables import columns_table, member, one_block
 from beasy_sched.formats.reading import is_number
-from beasy_sched.formats.table import IRRADIANCE, Table, TimeSeries, parse_table
-from beasy_sched.formats.weather_columns import weather_series
+from beasy_sched.formats.table import IRRADIANCE, TEMPERATURE, Table, TimeSeries, parse_table
+from beasy_sched.formats.weather_columns import PRODUCING, is_temperature, weather_series
 from beasy_sched.formats.weather_exports import degrees
 
 _OFFSET: Final = "utc_offset_seconds"
@@ -33,22 +33,32 @@ def is_open_meteo(contents: Mapping[str, Any]) -> bool:
     return _OFFSET in contents and any(isinstance(contents.get(step), dict) for step in _STEPS)
 
 
-def parse_open_meteo(path: PathLike, text: str, column: str | None = None) -> TimeSeries:
-    """Read the CSV export; ``column`` chooses one column of weather. Raises InputError."""
+def parse_open_meteo(
+    path: PathLike, text: str, column: str | None = None, needed: frozenset[str] = PRODUCING
+) -> TimeSeries:
+    """Read the CSV export; ``column`` chooses one column of weather. Raises InputError.
+
+    ``needed``: quantities of which one at least must be there; for temperatures, only these are read.
+    """
     table = parse_table(path, one_block(text, _is_table_header), _is_table_header)
     if "location_id" in table.names:
         raise InputError(path, "has several places (location_id): export one")
     blocks = [csv_line(line) for line in table.preamble if line.strip()]
     place = dict(zip(blocks[0], blocks[1], strict=False)) if len(blocks) > 1 else {}
-    return _series(table, place, column, None)
+    return _series(table, place, column, None, needed)
 
 
-def open_meteo_series(path: PathLike, contents: Mapping[str, Any], column: str | None = None) -> TimeSeries:
+def open_meteo_series(
+    path: PathLike,
+    contents: Mapping[str, Any],
+    column: str | None = None,
+    needed: frozenset[str] = PRODUCING,
+) -> TimeSeries:
     """Read the JSON export as `parse_open_meteo` does."""
     step = next(step for step in _STEPS if isinstance(contents.get(step), dict))
     units = member(contents, f"{step}_units")
     stated = {str(name): str(unit) for name, unit in units.items()} if isinstance(units, dict) else {}
-    return _series(columns_table(path, contents[step]), contents, column, stated)
+    return _series(columns_table(path, contents[step]), contents, column, stated, needed)
 
 
 def _is_table_header(cells: list[str]) -> bool:
@@ -56,11 +66,19 @@ def _is_table_header(cells: list[str]) -> bool:
 
 
 def _series(
-    table: Table, place: Mapping[str, Any], column: str | None, units: Mapping[str, str] | None
+    table: Table,
+    place: Mapping[str, Any],
+    column: str | None,
+    units: Mapping[str, str] | None,
+    needed: frozenset[str],
 ) -> TimeSeries:
     names = [column] if column else [name for name in table.names if name != "time"]
+    if TEMPERATURE in needed:  # values at their times, unlike irradiance
+        names = [name for name in names if is_temperature(name)] or names
     times, note = _times(table, place)
-    series = weather_series(table, times, names, units=units, notes=("is an Open-Meteo export", *note))
+    series = weather_series(
+        table, times, names, needed=needed, units=units, notes=("is an Open-Meteo export", *note)
+    )
     instants = any(name.endswith("_instant") for name in names)
     if IRRADIANCE in series.columns and not instants and series.start_s is not None:
         before = "radiation is the mean of the interval before its time: rows start one interval earlier"

@@ -25,7 +25,7 @@ T = TypeVar("T")
 _DTYPES = {"f8": np.float64, "i8": np.int64, "i1": np.int8}
 
 
-class _Array(msgspec.Struct, array_like=True):
+class _PackedArray(msgspec.Struct, array_like=True):
     """An array as stored in the file: little-endian, compressed."""
 
     dtype: str
@@ -100,7 +100,7 @@ class PackedFormat:
             raise InputError(path, message) from None
 
 
-def encode_array(value: Any) -> _Array:
+def encode_array(value: Any) -> _PackedArray:
     """Encode an array, for msgspec's ``enc_hook``: compressed, as in a file."""
     if not isinstance(value, np.ndarray):
         raise NotImplementedError(type(value))
@@ -108,7 +108,7 @@ def encode_array(value: Any) -> _Array:
     data = np.ascontiguousarray(value, dtype=f"<{code}")
     if code == "i1":
         data = np.ascontiguousarray(data.T)  # A server's states side by side compress better.
-    return _Array(code, value.shape, zlib.compress(data.tobytes(), 6))
+    return _PackedArray(code, value.shape, zlib.compress(data.tobytes(), 6))
 
 
 def array_decoder() -> Callable[[Any, Any], Any]:
@@ -118,7 +118,7 @@ def array_decoder() -> Callable[[Any, Any], Any]:
     def unpacked(kind: Any, value: Any) -> Any:
         """Unpack one array. Raises ValueError, which msgspec gives its place."""
         nonlocal left_bytes
-        array = msgspec.convert(value, _Array)
+        array = msgspec.convert(value, _PackedArray)
         dtype = _DTYPES.get(array.dtype)
         if dtype is None:
             raise ValueError(f"an array of unknown type {array.dtype!r}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -77,15 +77,33 @@ def csv_lines(plans: PlanStore) -> Iterator[str]:
             "discharge_w": power.discharge_w,
             "electrolyzer_w": power.electrolyzer_w,
             "fuel_cell_w": power.fuel_cell_w,
+            **_others(plan, "in_w"),
+            **_others(plan, "out_w"),
             "curtailed_w": power.curtailed_w,
             "envelope_w": power.envelope_w,
             **({} if power.import_w is UNSET else {"import_w": power.import_w}),
+            **({} if power.services_w is UNSET else {"services_w": power.services_w}),
+            **({} if power.pue is UNSET else {"pue": power.pue}),
+            **({} if power.grid_charge_w is UNSET else {"grid_charge_w": power.grid_charge_w}),
             "soc_pct": plan.soc_pct[1:] if plan.storage.battery.exists else nothing,
             "hydrogen_kg": power.hydrogen_kg[1:],
+            **_others(plan, "level"),
             "servers_on": servers.on_count if servers else nothing,
             "server_energy_j": servers.energy_j if servers else nothing,
         }
         yield from _table_lines(columns, with_head=window == 0)
+
+
+def _others(plan: Plan, part: Literal["in_w", "out_w", "level"]) -> dict[str, npt.NDArray[Any]]:
+    """Return a column of each device other than battery and hydrogen; levels are as people read them."""
+    columns = {}
+    for device in plan.storage.other_devices:
+        flows, names = plan.power.flows_of(device), device.columns
+        level, values = names.level, device.shown(flows.level[1:])
+        own = {"in_w": (names.into, flows.in_w), "out_w": (names.out, flows.out_w), "level": (level, values)}
+        name, column = own[part]
+        columns[name] = column
+    return columns
 
 
 def json_text(plans: PlanStore) -> bytes:
@@ -125,7 +143,8 @@ def season_csv_lines(season: Season) -> Iterator[str]:
 
 def season_json(season: Season) -> bytes:
     """The whole plan and its targets as one JSON object."""
-    values = {field.name: getattr(season, field.name) for field in fields(season)}
+    set_values = ((field.name, getattr(season, field.name)) for field in fields(season))
+    values = {name: value for name, value in set_values if value is not UNSET}
     values = {"targets_kg": season.targets_kg, **values}
     return msgspec.json.encode(values, enc_hook=np.ndarray.tolist) + b"\n"
 

@@ -9,7 +9,7 @@ where the column is called ``period_end`` or the like.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import tzinfo
 from functools import partial
@@ -21,7 +21,7 @@ from beasy_sched.arrays import FloatArray, IntArray
 from beasy_sched.energy.production_sources import Interpolation, resample
 from beasy_sched.errors import InputError, PathLike
 from beasy_sched.forecast.quantiles import Quantiles
-from beasy_sched.formats.batsim_events import read_external_events
+from beasy_sched.formats.batsim_events import ExternalEvent, read_external_events
 from beasy_sched.formats.entsoe import is_entsoe_header, parse_entsoe
 from beasy_sched.formats.german_market import (
     energy_charts_series,
@@ -88,6 +88,10 @@ _COUNTER_FROM_S = SECONDS_PER_DAY
 """Time over which no energy of rows rises all along."""
 
 
+class NoUnit(InputError):
+    """A column without a unit, where the user has not given one."""
+
+
 def parse_power_csv(
     path: PathLike,
     text: str,
@@ -135,14 +139,14 @@ def _watts(table: Table, name: str, unit: PowerUnit, times_s: IntArray) -> Float
 
 def _check_no_counter(table: Table, name: str, values: FloatArray, times_s: IntArray) -> None:
     """Raise InputError for readings of a meter: over a day or more, they fall at most daily, to 0."""
-    known = values[np.argsort(times_s, kind="stable")]
-    known = known[~np.isnan(known)]
+    readings = values[np.argsort(times_s, kind="stable")]
+    readings = readings[~np.isnan(readings)]
     lasts_s = float(np.ptp(times_s)) if len(times_s) else 0.0
-    if len(known) < 3 or lasts_s < _COUNTER_FROM_S:
+    if len(readings) < 3 or lasts_s < _COUNTER_FROM_S:
         return
-    falls = np.flatnonzero(np.diff(known) < 0)
-    rises = int(np.count_nonzero(np.diff(known) > 0))
-    restarts = bool(np.all(known[falls + 1] <= _RESTART_SHARE * known[falls]))
+    falls = np.flatnonzero(np.diff(readings) < 0)
+    rises = int(np.count_nonzero(np.diff(readings) > 0))
+    restarts = bool(np.all(readings[falls + 1] <= _RESTART_SHARE * readings[falls]))
     if len(falls) and restarts and len(falls) <= lasts_s / SECONDS_PER_DAY + 1 and rises >= 4 * len(falls):
         raise InputError(
             table.path,
@@ -152,8 +156,8 @@ def _check_no_counter(table: Table, name: str, values: FloatArray, times_s: IntA
     if rises and not len(falls):
         raise InputError(
             table.path,
-            f"{name} never falls, from {known[0]:g} to {known[-1]:g}: is it a meter's counter? expected the"
-            " energy of each row, which is the difference of two readings",
+            f"{name} never falls, from {readings[0]:g} to {readings[-1]:g}: is it a meter's counter? expected"
+            " the energy of each row, which is the difference of two readings",
         )
 
 
@@ -179,7 +183,7 @@ def _unit(path: PathLike, name: str, unit: str | None) -> PowerUnit:
     """The unit of a column, from its name or the user; refuses two that differ."""
     stated = unit_in_name(name)
     if stated is None and unit is None:
-        raise InputError(path, f"column {name!r} does not state its unit: give --unit ({EXPECTED_POWER})")
+        raise NoUnit(path, f"column {name!r} does not state its unit: give --unit ({EXPECTED_POWER})")
     given = None if unit is None else _parsed(path, "--unit", unit)
     own = given if stated is None else _parsed(path, f"column {name!r}", stated)
     assert own is not None
@@ -242,12 +246,12 @@ def read_demand(
             raise InputError(path, f"column {name!r}: expected a demand in W, kW or MW, or in Wh, kWh or MWh")
         return _watts(table, name, of_column, times.seconds)
 
-    found = read_quantiles(table, names, powers_w, partial(check_values, table))
-    if not found.levels[0] <= 0.5 <= found.levels[-1]:
+    of_columns = read_quantiles(table, names, powers_w, partial(check_values, table))
+    if not of_columns.levels[0] <= 0.5 <= of_columns.levels[-1]:
         expected = "expected the median (p50), or quantiles on both sides of it"
         raise InputError(path, f"columns are {listed(table.names)}: {expected}")
-    series = _series(table, {str(row): power_w for row, power_w in enumerate(found.power_w)}, times)
-    by_row = Quantiles(found.levels, np.stack([*series.columns.values()]))
+    series = _series(table, {str(row): power_w for row, power_w in enumerate(of_columns.power_w)}, times)
+    by_row = Quantiles(of_columns.levels, np.stack([*series.columns.values()]))
     quantiles = by_row.mapped(lambda power_w: _in_steps(series, power_w, steps, step_s))
     return quantiles.at(0.5), quantiles
 
@@ -265,7 +269,14 @@ def _in_steps(series: TimeSeries, values: FloatArray, steps: int | None, step_s:
 
 
 def _from_events(path: PathLike, steps: int | None, step_s: float, as_run: bool) -> FloatArray:
-    events = [e for e in read_external_events(path, forward_unknown=True) if POWER_FIELD in e.data]
+    return powers_of_events(path, read_external_events(path, forward_unknown=True), steps, step_s, as_run)
+
+
+def powers_of_events(
+    path: PathLike, of_file: Iterable[ExternalEvent], steps: int | None, step_s: float, as_run: bool
+) -> FloatArray:
+    """Return the powers of events as `read_power_series` does; ``path`` names them in errors."""
+    events = [event for event in of_file if POWER_FIELD in event.data]
     if not events:
         raise InputError(path, f"has no event with the field {POWER_FIELD!r}: is it a file of powers?")
     for event in events:
@@ -323,18 +334,41 @@ def read_weather_file(
     `parse_power_csv`; the series' ``clock`` is empty where ``zone`` was used. ``clip_negative`` is as for
     `on_grid`. Raises InputError with line or column and cause.
     """
-    text = read_table_text(path)
+    return parse_weather(
+        path,
+        read_table_text(path),
+        column=column,
+        unit=unit,
+        interval_s=interval_s,
+        date_order=date_order,
+        clip_negative=clip_negative,
+        zone=zone,
+    )
+
+
+def parse_weather(
+    path: PathLike,
+    text: str,
+    *,
+    column: str | None = None,
+    unit: str | None = None,
+    interval_s: int | None = None,
+    date_order: DateOrder | None = None,
+    clip_negative: bool | None = None,
+    zone: tzinfo | None = None,
+) -> TimeSeries:
+    """Read the text of a file as `read_weather_file` does; ``path`` names it in errors."""
     if not text.strip():
         raise InputError(path, "is empty")
     if (parse := _production(path, text)) is not None:
         return parse(column, clip_negative)
-    if (found := _export(path, text, column)) is not None:
-        return found
+    if (series := _export(path, text, column)) is not None:
+        return series
     if column is None and find_header(text, is_ninja_header):
         return parse_ninja(path, text, date_order)
     rows = RowTimes(interval_s, date_order, zone)
-    if (found := _weather_csv(path, text, column, rows)) is not None:
-        return found
+    if (series := _weather_csv(path, text, column, rows)) is not None:
+        return series
     return parse_power_csv(
         path,
         text,

@@ -55,8 +55,8 @@ def parse_pvgis(path: PathLike, text: str, column: str | None = None) -> TimeSer
     header = "\n".join(table.preamble)
 
     def stated(what: str) -> str | None:
-        found = re.search(rf"^{what}[^:\n]*:\s*(\S+)", header, re.MULTILINE)
-        return found[1] if found else None
+        match = re.search(rf"^{what}[^:\n]*:\s*(\S+)", header, re.MULTILINE)
+        return match[1] if match else None
 
     peak_kw = stated("Nominal power")
     return _series(table, (stated("Latitude"), stated("Longitude")), peak_kw, column)
@@ -100,23 +100,23 @@ def _capacity_w(table: Table, peak_kw: object) -> float | None:
     if peak_kw is None:
         return None
     try:
-        found = number_in(str(peak_kw))
+        capacity_kw = number_in(str(peak_kw))
     except ValueError:
-        found = float("nan")
-    if not 0 < found < LARGEST_NUMBER:
+        capacity_kw = float("nan")
+    if not 0 < capacity_kw < LARGEST_NUMBER:
         raise InputError(
             table.path, f"states a nominal power of {shortened(repr(peak_kw), 40)}, expected kWp above 0"
         )
-    return 1e3 * found
+    return 1e3 * capacity_kw
 
 
 def _times(table: Table) -> IntArray:
     """Seconds since 1970 of the hour of each row."""
     times = np.zeros(len(table.rows), dtype=np.int64)
     for row, text in enumerate(table.texts("time")):
-        found = _TIME.fullmatch(text)
+        match = _TIME.fullmatch(text)
         try:
-            year, month, day, hour, _ = map(int, found.groups()) if found else (0,) * 5
+            year, month, day, hour, _ = map(int, match.groups()) if match else (0,) * 5
             times[row] = int(datetime(year, month, day, hour, tzinfo=timezone.utc).timestamp())
         except ValueError:
             shown = shortened(text, 40)

@@ -24,8 +24,8 @@ _SPREAD: Final = re.compile(
 
 def is_spread(name: str) -> bool:
     """Whether a column is one of a quantile or of a member, by its name."""
-    found = _SPREAD.fullmatch(name)
-    return found is not None and (found[3] is None or unit_in_name(found[3].strip(" _")) is not None)
+    match = _SPREAD.fullmatch(name)
+    return match is not None and (match[3] is None or unit_in_name(match[3].strip(" _")) is not None)
 
 
 def check_values(table: Table, name: str, values: FloatArray) -> None:
@@ -75,6 +75,6 @@ def read_quantiles(
         crossed = columns[low] > columns[high]
         if crossed.any():
             row = int(np.argmax(crossed))
-            found = f"{names[low]} is {columns[low][row]:g} W, {names[high]} {columns[high][row]:g} W"
-            raise table.error(row, f"quantiles cross: {found}")
+            crossing = f"{names[low]} is {columns[low][row]:g} W, {names[high]} {columns[high][row]:g} W"
+            raise table.error(row, f"quantiles cross: {crossing}")
     return Quantiles(np.array(numbers)[order] / 100.0, np.array(columns)[order])

@@ -22,19 +22,19 @@ def rate_json_table(path: PathLike, contents: Mapping[str, Any]) -> Table:
         return energy_charts_prices(path, contents)
     name = next((name for name in _LISTS if isinstance(contents.get(name), list)), None)
     columns = {} if name is None else rows_of(path, name, contents[name])
-    known = (
+    rows = (
         _awattar(path, columns)
         or _electricity_maps(columns)
         or _watttime(columns, member(contents, "meta", "units"))
         or _uk_carbon(columns)
     )
-    if not known:
+    if not rows:
         raise InputError(
             path,
             "is JSON in a form that is unknown: expected that of Energy-Charts, aWATTar, Electricity Maps,"
             f" WattTime or the UK's Carbon Intensity, or a table (CSV); found {listed(sorted(contents))}",
         )
-    return columns_table(path, known)
+    return columns_table(path, rows)
 
 
 _Columns = dict[str, list[Any]]

@@ -24,13 +24,19 @@ JOURNAL: Final = "journal.msgpack"
 """Commands that a bridge has sent to a cluster, and levels of the storage: kept from one run to the next."""
 SHADOW: Final = "shadow.csv"
 """Jobs as the cluster ran them, and as the policy would have."""
+OFFERS: Final = "offers.csv"
+"""Numbers of nodes that a policy offered to the cluster, and those that were on."""
+FORESEE: Final = "foresee.jsonl"
+"""Forecasts of the run's future, a line per moment, with what happened."""
+INPUTS: Final = "inputs.json"
+"""Inputs and settings of a simulated run, from which it can be repeated."""
 FILES: Final = (SUMMARY, JOBS, TRACE, DECISIONS, STATES, PSTATES)
 """Files that make a run, the most informative first."""
 
 
 OF_BATSIM: Final = (JOBS, SCHEDULE, STATES, PSTATES, ENERGY)
 """Files that the simulator writes."""
-OF_SCHEDULER: Final = (SUMMARY, DECISIONS, TRACE, DEADLINES, PLAN, PLANS, SHADOW)
+OF_SCHEDULER: Final = (SUMMARY, DECISIONS, TRACE, DEADLINES, PLAN, PLANS, SHADOW, OFFERS, FORESEE, INPUTS)
 """Files that the scheduler writes, without `PLAN_FOLDER` and the journal."""
 FAILED: Final = "failed_"
 """Beginning of the names of what a failed run had done: ``PREFIX_failed_summary.json``."""

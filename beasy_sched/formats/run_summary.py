@@ -15,6 +15,8 @@ from typing import Annotated, Any, Final, TypeAlias, TypeVar, get_args, get_type
 
 import msgspec
 
+from beasy_sched.energy.devices.device import Device
+from beasy_sched.energy.devices.kinds import KINDS, kind_named
 from beasy_sched.errors import InputError, PathLike
 from beasy_sched.formats.decoding import JSON_OBJECT, Malformed, convert_json
 from beasy_sched.formats.reading import read_bytes
@@ -33,11 +35,11 @@ class Meaning:
     meaning: str
 
 
-class _Part(msgspec.Struct, omit_defaults=True):
+class _SummarySection(msgspec.Struct, omit_defaults=True):
     """A section of the summary."""
 
 
-class SettingsPart(_Part, kw_only=True):
+class SettingsPart(_SummarySection, kw_only=True):
     """Settings of the run, as the user chose them."""
 
     policy: str
@@ -57,9 +59,13 @@ class SettingsPart(_Part, kw_only=True):
     power_actions: bool
     retry_s: float | None = None
     """Time for which a server that failed to wake was left alone, s; None if the user did not set it."""
+    placement: str | None = None
+    """Placement of jobs, ``own`` or ``external``; None if the user did not set it."""
+    on_kill: str | None = None
+    """Treatment of killed jobs: ``drop``, ``requeue`` or ``checkpoint``; None if the user did not set it."""
 
 
-class JobsPart(_Part):
+class JobsPart(_SummarySection):
     """Numbers of submitted jobs by outcome: each has exactly one from ``finished`` to ``rejected``."""
 
     submitted: Annotated[Count, Meaning("jobs", "jobs submitted")]
@@ -79,7 +85,7 @@ class JobsPart(_Part):
         return msgspec.structs.asdict(self)
 
 
-class QualityPart(_Part):
+class QualityPart(_SummarySection):
     """Waits of the jobs that started, and the use of the servers."""
 
     started: Count
@@ -102,7 +108,7 @@ class QualityPart(_Part):
     speed_changes: Annotated[Count | None, Meaning("", "changes of a server's speed")] = None
 
 
-class LostServersPart(_Part):
+class LostServersPart(_SummarySection):
     """Servers that were not there: lost ones (`engine.lost`), and those out of service."""
 
     servers: Count
@@ -115,7 +121,20 @@ class LostServersPart(_Part):
     """Number of servers that were lost or out of service at the end."""
 
 
-class DueJobsPart(_Part):
+class RestartsPart(_SummarySection):
+    """Jobs that came back after a kill (``--on-kill``); without a site, their energies are None."""
+
+    jobs: Annotated[Count, Meaning("jobs", "jobs that came back at least once")]
+    count: Annotated[Count, Meaning("", "number of times that jobs came back")]
+    checkpoints: Annotated[Count, Meaning("", "checkpoints written by jobs that came back")]
+    redone_kwh: Annotated[Number | None, Meaning("kWh", "work that was done again, part of wasted energy")]
+    saved_kwh: Annotated[Number | None, Meaning("kWh", "work before a kill that was continued")]
+    checkpoints_kwh: Annotated[
+        Number | None, Meaning("kWh", "writing and reading checkpoints, part of wasted energy")
+    ]
+
+
+class DueJobsPart(_SummarySection):
     """Numbers of jobs and workflows that met their deadlines, and delays; see `outputs.deadline_table`."""
 
     jobs: Annotated[Count, Meaning("jobs", "jobs with a deadline")]
@@ -142,6 +161,8 @@ class BatteryLevels(msgspec.Struct, frozen=True):
     soc_max_pct: float
     soc_distance_points: float
     soc_lowest_pct: float
+    target_band_pct: float | None = None
+    """Percentage points on both sides of the target that count as on target; None without a band."""
 
 
 class HydrogenLevels(msgspec.Struct, frozen=True):
@@ -160,7 +181,7 @@ _Section = TypeVar("_Section")
 _Levels = TypeVar("_Levels", BatteryLevels, HydrogenLevels)
 
 
-class SitePart(_Part, kw_only=True):
+class SitePart(_SummarySection, kw_only=True):
     """The site: its guard, and the levels of its storages, which it has (`battery`, `hydrogen`) or not."""
 
     start: str | None = None
@@ -178,9 +199,11 @@ class SitePart(_Part, kw_only=True):
     """Least state of charge, %; the greatest is ``soc_max_pct``."""
     soc_max_pct: Number | None = None
     soc_distance_points: Annotated[Number | None, Meaning("points", "final less target")] = None
+    """Distance from the band of the target, if it has one: 0 within the band."""
     soc_lowest_pct: Annotated[Number | None, Meaning("%", "lowest state of charge at the end of a step")] = (
         None
     )
+    target_band_pct: Annotated[Number | None, Meaning("points", "what counts as on target")] = None
     largest_relative_residual: Annotated[
         Number, Meaning("", "largest relative residual of the energy balance")
     ]
@@ -190,6 +213,10 @@ class SitePart(_Part, kw_only=True):
         None
     )
     hydrogen_distance_kg: Annotated[Number | None, Meaning("kg", "final less target")] = None
+    pue_mean: Number | None = None
+    """Energy of servers and their cooling, divided by that of servers; None without cooling."""
+    devices: dict[str, dict[str, Number | str]] = {}
+    """Sizes and levels of devices other than battery and hydrogen, by section; names have their units."""
 
     @property
     def battery(self) -> BatteryLevels | None:
@@ -201,14 +228,33 @@ class SitePart(_Part, kw_only=True):
         """Levels of the site's hydrogen; None without a tank."""
         return _levels(self, HydrogenLevels)
 
+    def device_figures(self) -> Iterator[tuple[type[Device], dict[str, Any]]]:
+        """Yield each kind of device that the site has, with its figures by name (`Device.figures`).
+
+        Devices of kinds that are not installed are omitted.
+        """
+        own = {"battery": self.battery, "hydrogen": self.hydrogen}
+        for section, levels in own.items():
+            if levels is not None:
+                yield KINDS[section], msgspec.structs.asdict(levels)
+        for section, figures in self.devices.items():
+            if (kind := kind_named(section)) is not None:
+                yield kind, figures
+
 
 def _levels(site: SitePart, kind: type[_Levels]) -> _Levels | None:
     """The fields of ``kind``, which a site has together, or none of them."""
     values = {name: getattr(site, name) for name in kind.__struct_fields__}
-    return None if None in values.values() else kind(**values)
+    return None if any(values[name] is None for name in _needed(kind)) else kind(**values)
 
 
-class EnergyPart(_Part):
+def _needed(kind: type[msgspec.Struct]) -> tuple[str, ...]:
+    """The fields of a part of the site without a default, which a site has together."""
+    names, defaults = kind.__struct_fields__, kind.__struct_defaults__
+    return names[: len(names) - len(defaults)]
+
+
+class EnergyPart(_SummarySection):
     """Energies of the settled steps, kWh."""
 
     production: Annotated[Number, Meaning("kWh", "renewable energy produced")]
@@ -229,14 +275,18 @@ class EnergyPart(_Part):
     curtailed: Annotated[Number, Meaning("kWh", "production that nothing could take")]
     unserved: Annotated[Number, Meaning("kWh", "demand that nothing could serve")]
     base: Number | None = None
-    """Energy of the base load, kWh; like imports and exports, None without a grid and a base load."""
+    """Energy of base load and services, kWh; like imports and exports, None without a grid and any load."""
     imported: Number | None = msgspec.field(default=None, name="import")
     """Energy from the grid, kWh."""
     exported: Number | None = msgspec.field(default=None, name="export")
     """Energy into the grid, kWh."""
+    cooling: Number | None = None
+    """Energy of the servers' cooling, kWh; None for a site without cooling."""
+    grid_charged: Number | None = None
+    """Part of ``charged`` that the grid charged, kWh; None if it does not charge the battery."""
 
 
-class BatteryLifePart(_Part):
+class BatteryLifePart(_SummarySection):
     """Degradation of the battery, from new at the run's start; money in the site's currency."""
 
     chemistry: str
@@ -256,7 +306,33 @@ class BatteryLifePart(_Part):
     ]
 
 
-class GridPart(_Part):
+class GridTerms(_SummarySection, kw_only=True):
+    """Terms of grid and battery, from which `compare` and `report` compute the perfect foresight."""
+
+    capacity_j: Number
+    min_j: Number
+    max_j: Number
+    start_j: Number
+    charge_efficiency: Number
+    drawn_per_delivered: Number
+    """Joules taken from the cells per joule delivered."""
+    self_discharge_per_day: Number
+    charge_limit_w: Number | None = None
+    """Largest power into the battery, W; None without a limit, like the others."""
+    discharge_limit_w: Number | None = None
+    may_export_w: Number | None = None
+    net: bool = False
+    """Whether exports earn the price of imports."""
+    feed_in_per_kwh: Number = 0.0
+    peak_per_kw: Number = 0.0
+    """Price of the highest mean import of 15 minutes in a period; 0 without one."""
+    peak_period: str | None = None
+    peak_zone: str | None = None
+    """Time zone of the months; None: the offset of the site's start."""
+    window_s: Number
+
+
+class GridPart(_SummarySection):
     """Energy from and to the grid, and its cost in the site's currency."""
 
     currency: str
@@ -265,6 +341,7 @@ class GridPart(_Part):
     import_kwh: Annotated[Number, Meaning("kWh", "energy from the grid")]
     export_kwh: Annotated[Number, Meaning("kWh", "energy into the grid")]
     cost: Annotated[Number, Meaning("currency", "what the import cost")]
+    """Cost of the import, that of its peak included."""
     export_revenue: Annotated[Number, Meaning("currency", "what the export earned")]
     """Revenue of the export, which is not subtracted from the cost."""
     carbon_kg: Annotated[
@@ -273,10 +350,46 @@ class GridPart(_Part):
     green_kwh: Annotated[Number, Meaning("kWh", "renewable energy that was used")]
     green_share: Annotated[Number | None, Meaning("", "its share of the energy used, 0 to 1")]
     mean_import_price: Annotated[Number | None, Meaning("currency/kWh", "cost over import")]
+    """Cost of the energy over the import, without the cost of its peak."""
     peak_import_w: Annotated[Number, Meaning("W", "largest import of a step")]
+    peak_kw: Annotated[Number | None, Meaning("kW", "highest mean import of 15 minutes")] = None
+    """Highest mean import of 15 minutes, kW; None where it has no price."""
+    peak_cost: Annotated[Number | None, Meaning("currency", "part of `cost` for the peaks")] = None
+    discharged_cost: Annotated[
+        Number | None, Meaning("currency", "price, when charged, of the energy that the battery discharged")
+    ] = None
+    discharged_carbon_kg: Annotated[
+        Number | None, Meaning("kg", "carbon, when charged, of the energy that the battery discharged")
+    ] = None
+    stored_cost: Annotated[
+        Number | None, Meaning("currency", "price, when charged, of the energy in the battery at the end")
+    ] = None
+    stored_carbon_kg: Annotated[
+        Number | None, Meaning("kg", "carbon, when charged, of the energy in the battery at the end")
+    ] = None
+    terms: GridTerms | None = None
+    """Terms of a site with rules for the battery or a price of peaks; None for others."""
 
 
-class PlannedEnergyPart(_Part):
+class EndValuePart(_SummarySection, kw_only=True):
+    """Value of the battery's energy at the end, of a site with ``end_value_per_kwh``."""
+
+    currency: str | None = None
+    """Currency of the value, with a grid; None: values are kWh of finished jobs."""
+    per_kwh: Number
+    """Value of a kWh in the battery."""
+    stored_kwh: Annotated[Number, Meaning("kWh", "energy in the battery at the end, less that at the start")]
+    value: Annotated[Number, Meaning("", "its value: currency with a grid, else kWh of finished jobs")]
+    net_cost: Annotated[
+        Number | None, Meaning("currency", "cost of the import and its peaks, less this value")
+    ] = None
+    """Net cost less this value; None without a grid."""
+    finished_kwh: Annotated[
+        Number | None, Meaning("kWh", "energy of finished jobs, plus this value; null with a grid")
+    ] = None
+
+
+class PlannedEnergyPart(_SummarySection):
     """Planned values of the settled steps, kWh."""
 
     production: Annotated[Number, Meaning("kWh", "forecast production")]
@@ -287,7 +400,7 @@ class PlannedEnergyPart(_Part):
     curtailed: Number
 
 
-class PlannedPart(_Part):
+class PlannedPart(_SummarySection):
     """Planned values of the settled steps, and of the levels at the end."""
 
     steps: Count
@@ -298,7 +411,7 @@ class PlannedPart(_Part):
     relax_factor: Annotated[Number | None, Meaning("", "rf of the plan")] = None
 
 
-class ReplanningPart(_Part):
+class ReplanningPart(_SummarySection):
     """Plans that were made during the run: how many were asked for, and their outcomes."""
 
     every_steps: Count
@@ -353,7 +466,7 @@ class RiskFigures(msgspec.Struct):
         return sum(window.wrong for window in self.windows)
 
 
-class RunSummary(_Part, kw_only=True):
+class RunSummary(_SummarySection, kw_only=True):
     """The results of a run."""
 
     version: str
@@ -377,6 +490,8 @@ class RunSummary(_Part, kw_only=True):
     quality: QualityPart | None = None
     lost_servers: LostServersPart | None = None
     """Lost servers; None if every server was available all the time."""
+    restarts: RestartsPart | None = None
+    """Jobs that came back; None if killed jobs are lost."""
     deadlines: DueJobsPart | None = None
     """Deadlines kept and missed; None where no job had a deadline."""
     site: SitePart | None = None
@@ -384,6 +499,7 @@ class RunSummary(_Part, kw_only=True):
     energy_kwh: EnergyPart | None = None
     battery_life: BatteryLifePart | None = None
     grid: GridPart | None = None
+    end_value: EndValuePart | None = None
     planned: PlannedPart | None = None
     replanning: ReplanningPart | None = None
     words: dict[str, dict[str, tuple[str, ...]]] | None = None
@@ -415,18 +531,18 @@ class RunSummary(_Part, kw_only=True):
 
     def to_builtins(self) -> dict[str, Any]:
         """Return the summary as its file has it, of dictionaries and lists."""
-        known: dict[str, Any] = msgspec.to_builtins(self)
+        parts: dict[str, Any] = msgspec.to_builtins(self)
         own = {
-            name: {} if name in self.unmade else known[name]
+            name: {} if name in self.unmade else parts[name]
             for name in SECTIONS
-            if name in known or name in self.unmade
+            if name in parts or name in self.unmade
         }
         warnings = own.pop("warnings")
         return {**own, **self.by_policy, "warnings": warnings}
 
-    def to_json(self) -> str:
-        """Return the text of the file, without its last line end."""
-        return json.dumps(self.to_builtins(), indent=2, allow_nan=False)
+    def to_json(self, added: Mapping[str, object] | None = None) -> str:
+        """Return the text of the file, without its last line end, with ``added`` members after its own."""
+        return json.dumps({**self.to_builtins(), **(added or {})}, indent=2, allow_nan=False)
 
 
 _APART: Final = ("by_policy", "unmade")
@@ -437,11 +553,13 @@ _NEEDED: Final = ("settings", "jobs", "quality", "warnings")
 _MAY_BE_UNMADE: Final = (
     "quality",
     "lost_servers",
+    "restarts",
     "deadlines",
     "site",
     "energy_kwh",
     "battery_life",
     "grid",
+    "end_value",
     "planned",
     "replanning",
 )
@@ -495,7 +613,7 @@ def _check_site(path: PathLike, site: SitePart) -> None:
         expected = "a time such as 2019-06-01T00:00:00+02:00"
         raise InputError(path, f"site.start: found {site.start!r}, expected {expected}") from None
     for kind in (BatteryLevels, HydrogenLevels):
-        given = {name: getattr(site, name) for name in kind.__struct_fields__}
+        given = {name: getattr(site, name) for name in _needed(kind)}
         for name, value in given.items():
             if value is None and any(each is not None for each in given.values()):
                 raise InputError(path, f"is not the summary of a run: site.{name}: is missing")
@@ -503,10 +621,10 @@ def _check_site(path: PathLike, site: SitePart) -> None:
 
 def value_at(summary: RunSummary | None, *place: str) -> Any:
     """Return a value by the names of its section and its field; None where there is none."""
-    found: Any = summary
+    value: Any = summary
     for name in place:
-        found = None if found is None else getattr(found, name)
-    return found
+        value = None if value is None else getattr(value, name)
+    return value
 
 
 def figures(*place: str) -> Iterator[tuple[str, Meaning, type]]:
@@ -515,9 +633,9 @@ def figures(*place: str) -> Iterator[tuple[str, Meaning, type]]:
     for name in place:
         kind = next(option for option in _options(_hints(kind)[name]) if option is not type(None))
     for name, hint in _hints(kind).items():
-        told = [each for each in get_args(hint) if isinstance(each, Meaning)]
-        if told:
-            yield name, told[0], int if int in _options(hint) else float
+        meanings = [each for each in get_args(hint) if isinstance(each, Meaning)]
+        if meanings:
+            yield name, meanings[0], int if int in _options(hint) else float
 
 
 @cache

@@ -127,7 +127,7 @@ class Latency:
 
 
 @dataclass(eq=False)
-class _Host:
+class _NetworkHost:
     """A host's links to the rest of its zone, of a cluster; or its place in a Vivaldi zone."""
 
     up: Link | None = None
@@ -156,7 +156,7 @@ class _Zone:
     routing: str
     parent: _Zone | None
     routes: dict[tuple[str, str], _Route] = field(default_factory=dict)
-    hosts: dict[str, _Host] = field(default_factory=dict)
+    hosts: dict[str, _NetworkHost] = field(default_factory=dict)
     routers: set[str] = field(default_factory=set)
     backbone: Link | None = None
     limiter: Link | None = None
@@ -226,7 +226,7 @@ class Network:
         elif tag == "link_ctn" and self._route is not None:
             self._route[1].append(self._link(attributes))
         elif tag == "host_link" and self._zone is not None:
-            host = self._zone.hosts.setdefault(attributes.get("id", ""), _Host())
+            host = self._zone.hosts.setdefault(attributes.get("id", ""), _NetworkHost())
             host.up, host.down = (self._link({"id": attributes.get(end, "")}) for end in ("up", "down"))
         elif tag in ("bypassRoute", "bypassZoneRoute", "bypassASroute"):
             self._give_up("a bypass route")
@@ -248,7 +248,7 @@ class Network:
     def add_host(self, name: str, attributes: Mapping[str, str]) -> None:
         """Take a host that is directly in the present zone. Raises LinkError."""
         if self._zone is not None:
-            host = self._zone.hosts.setdefault(name, _Host())
+            host = self._zone.hosts.setdefault(name, _NetworkHost())
             if text := attributes.get("coordinates"):
                 host.coordinates = _parse_coordinates(text)
             self._zone_of[name] = self._zone
@@ -264,11 +264,11 @@ class Network:
             zone = self._cluster(attributes)
             loopback = _optional_link(attributes, "loopback_bw", "loopback_lat", shared=False)
         if zone is not None:
-            host = _Host(up, down, loopback)
+            host = _NetworkHost(up, down, loopback)
             for name in names:
                 if down is up:  # each host has its own link for both directions
                     link = Link(*up)
-                    host = _Host(link, link, loopback)
+                    host = _NetworkHost(link, link, loopback)
                 zone.hosts[name] = host
                 self._zone_of[name] = zone
 
@@ -332,15 +332,15 @@ class Network:
         """
         if self._problem is not None:
             raise UnsupportedNetwork(self._problem)
-        known: dict[object, tuple[float, float]] = {}
-        found = []
+        delays: dict[object, tuple[float, float]] = {}
+        delay_of_hosts = []
         for name in (*hosts, master):
             host = self._zone_of[name].hosts[name]
             alike = name if name == master or host.up is None else host
-            if alike not in known:
-                known[alike] = self._delay(name, master)
-            found.append(known[alike])
-        route_s, bytes_per_s = np.array(found).T
+            if alike not in delays:
+                delays[alike] = self._delay(name, master)
+            delay_of_hosts.append(delays[alike])
+        route_s, bytes_per_s = np.array(delay_of_hosts).T
         return None if np.isinf(bytes_per_s).all() else Latency(route_s, bytes_per_s)
 
     def _delay(self, source: str, target: str) -> tuple[float, float]:

@@ -89,7 +89,7 @@ class SimGridPlatform:
 
 
 @dataclass
-class _Host:
+class _HostElement:
     path: PathLike
     line: int
     name: str
@@ -130,7 +130,7 @@ def read_simgrid_platform(
     notes: list[str] = []
     wanted = {master: "master", **(roles or {})}
     names: set[str] = set()
-    by_role: dict[str, list[_Host]] = {role: [] for role in ROLES}
+    by_role: dict[str, list[_HostElement]] = {role: [] for role in ROLES}
     hosts = reader.read()
     for host in hosts:
         if host.name in names:
@@ -145,8 +145,8 @@ def read_simgrid_platform(
             f" <prop id='role' value='master'/>, and -m {NO_MASTER_HOST})",
         )
     if len(by_role["master"]) > 1:
-        found = ", ".join(sorted(host.name for host in by_role["master"]))
-        raise InputError(path, f"several master hosts: {found}")
+        masters = ", ".join(sorted(host.name for host in by_role["master"]))
+        raise InputError(path, f"several master hosts: {masters}")
     order = natural_key if natural_order else str
     compute = sorted(by_role["compute_node"], key=lambda host: order(host.name))
     if not compute:
@@ -176,7 +176,7 @@ def read_simgrid_platform(
     )
 
 
-def _require_powers(hosts: Sequence[_Host]) -> None:
+def _require_powers(hosts: Sequence[_HostElement]) -> None:
     """Raise InputError for the first host on which SimGrid finds no powers."""
     for host in hosts:
         if not host.properties.get(POWERS_PROPERTY, "").strip():
@@ -195,7 +195,7 @@ def natural_key(name: str) -> tuple[tuple[int, int, str], ...]:
     return tuple((0, int(part), part) if part.isdigit() else (1, 0, part) for part in parts if part)
 
 
-def _role(host: _Host, given: str | None, notes: list[str] | None) -> str:
+def _role(host: _HostElement, given: str | None, notes: list[str] | None) -> str:
     """Join the role in the file and the one given, as Batsim does; only a single role can be read then."""
     own = host.properties.get("role", "")
     text = ",".join(filter(None, (own, given or "")))
@@ -220,7 +220,7 @@ def _role(host: _Host, given: str | None, notes: list[str] | None) -> str:
     raise host.error(message)
 
 
-def _build(hosts: Sequence[_Host], kinds: _Kinds, limit: int) -> Platform:
+def _build(hosts: Sequence[_HostElement], kinds: _Kinds, limit: int) -> Platform:
     """Check all hosts, and put together the first ``limit`` of them."""
     kind_of = np.array([kinds.index(host) for host in hosts], dtype=np.intp)
     speeds = [kinds.built[kind].speeds_flops for kind in kind_of]
@@ -260,7 +260,7 @@ class _Kinds:
         self.note: str | None = None
         """Note for the user on the first host whose powers Batsim 4.2 would not find."""
 
-    def index(self, host: _Host) -> int:
+    def index(self, host: _HostElement) -> int:
         """Return the number of a host's kind. Raises InputError."""
         key = (host.speed, host.cores, *(host.properties.get(name, "") for name in self._properties))
         index = self._known.get(key)
@@ -271,7 +271,7 @@ class _Kinds:
             self.built.append(kind)
         return index
 
-    def check(self, host: _Host, *, computes: bool = False) -> ServerKind:
+    def check(self, host: _HostElement, *, computes: bool = False) -> ServerKind:
         """Read a host. Raises InputError where Batsim aborts; a host that ``computes`` is checked further."""
         properties = {name: host.properties.get(name, "") for name in self._properties}
         try:
@@ -297,22 +297,22 @@ def _cores(text: str) -> int:
 
 def _check_off_powers(properties: Mapping[str, str]) -> None:
     """Raise ValueError for a power of hosts that are off which is not a number, or differs from its twin."""
-    found: dict[str, float] = {}
+    off_powers: dict[str, float] = {}
     for name in (OFF_PROPERTY, OLD_OFF_PROPERTY):
         text = properties.get(name, "")
         if text.strip():
             try:
-                found[name] = number_in(text)
+                off_powers[name] = number_in(text)
             except ValueError:
                 raise ValueError(f"{name}: {text!r} is not a power in watts") from None
-    if len(set(found.values())) > 1:
+    if len(set(off_powers.values())) > 1:
         raise ValueError(
-            " and ".join(f"{name} {properties[name]!r}" for name in found)
+            " and ".join(f"{name} {properties[name]!r}" for name in off_powers)
             + " differ: remove one, or make them the same"
         )
 
 
-def _initial_pstate(host: _Host, speeds: Sequence[float]) -> int:
+def _initial_pstate(host: _HostElement, speeds: Sequence[float]) -> int:
     with contextlib.suppress(ValueError):
         if 0 <= (pstate := int(host.pstate)) < len(speeds):
             return pstate
@@ -325,17 +325,17 @@ class _HostReader:
 
     def __init__(self, path: PathLike) -> None:
         self.path = path
-        self.hosts: list[_Host] = []
+        self.hosts: list[_HostElement] = []
         self._network = Network()
         self._in_config = False
         self._zones: list[dict[str, str]] = [{}]
-        self._open: list[_Host] = []
+        self._open: list[_HostElement] = []
         self._parser = expat.ParserCreate()
         self._parser.StartElementHandler = self._start
         self._parser.EndElementHandler = self._end
         self._parser.EntityDeclHandler = self._refuse_entity
 
-    def read(self) -> list[_Host]:
+    def read(self) -> list[_HostElement]:
         data = read_bytes(self.path)
         try:
             self._parser.Parse(data.lstrip(), True)
@@ -433,10 +433,10 @@ class _HostReader:
         with self._telling_links():
             self._network.add_cluster(tag, names, attributes)
 
-    def _new_host(self, name: str, attributes: dict[str, str]) -> _Host:
+    def _new_host(self, name: str, attributes: dict[str, str]) -> _HostElement:
         line, zone = self._parser.CurrentLineNumber, self._zones[-1]
         speed, cores = self._required(attributes, "speed"), attributes.get("core", "1")
-        return _Host(self.path, line, name, speed, cores, attributes.get("pstate", "0"), {}, zone)
+        return _HostElement(self.path, line, name, speed, cores, attributes.get("pstate", "0"), {}, zone)
 
     def _required(self, attributes: dict[str, str], name: str) -> str:
         if name not in attributes:

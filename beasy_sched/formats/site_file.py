@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, tzinfo
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, ClassVar, Final, Literal
 
 import msgspec
 
@@ -16,27 +18,27 @@ from beasy_sched.energy.battery_life import (
     CHEMISTRIES,
     BatteryLife,
     CellModel,
+    LifeSection,
     check_installed,
     data_sheet_cell,
 )
 from beasy_sched.energy.calendar import Calendar
+from beasy_sched.energy.devices.battery import NO_BATTERY, BatterySpec
+from beasy_sched.energy.devices.device import Device, DeviceSection, SiteSection
+from beasy_sched.energy.devices.kinds import KINDS, kind_named
+from beasy_sched.energy.fields import FieldError, require
 from beasy_sched.energy.grid import Export, Foreseen, Grid, Known, Tariff, tariff_table
 from beasy_sched.energy.site import GuardMode, GuardSettings, Site
-from beasy_sched.energy.storage import (
-    NO_BATTERY,
-    BatterySpec,
-    FieldError,
-    Hold,
-    HydrogenSpec,
-    LossConvention,
-    Storage,
-    require,
-)
+from beasy_sched.energy.sources import SiteSource, SourceSection, source_kinds
+from beasy_sched.energy.storage import Storage
 from beasy_sched.errors import ConfigError, PathLike
 from beasy_sched.formats.currencies import currency_named
+from beasy_sched.formats.grid_rules_section import GridRulesSection, peak_price, rules_of
 from beasy_sched.formats.reading import in_file, package_text, parse_toml, read_text
+from beasy_sched.formats.restart_section import RestartSection
+from beasy_sched.formats.site_load_files import CoolingSection, ServicesFile, cooling_of, services_of
 from beasy_sched.structs import as_type
-from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR, kw_to_w, kwh_to_j
+from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR, kw_to_w
 
 DEFAULT_SITE: Final = "default"
 """Name that selects the site file that is included in the package."""
@@ -69,17 +71,11 @@ def parse_site(text: str, path: PathLike = "site.toml") -> Site:
     """Read a site from TOML text; ``path`` is named in errors. Raises InputError."""
     values = parse_toml(text, path)
     with in_file(path):
-        file = as_type(values, _SiteFile, infinite=("import_limit_kw", "export_limit_kw"))
-        battery = NO_BATTERY
-        if file.battery is not None:
-            with _named(file.battery, "battery"):
-                _check_battery(file.battery)
-                battery = _spec(BatterySpec, file.battery)
-        hydrogen = None
-        if file.hydrogen is not None:
-            with _named(file.hydrogen, "hydrogen"):
-                _check_hydrogen(file.hydrogen)
-                hydrogen = _spec(HydrogenSpec, file.hydrogen)
+        for name in values.keys() - _OWN_SECTIONS:
+            kind_named(name)  # a kind of another package is loaded
+        sections = _site_file(tuple(KINDS.items()), sources=_SOURCE in values)
+        file = as_type(values, sections, infinite=("import_limit_kw", "export_limit_kw"))
+        storage = Storage.of(_devices(file), NO_BATTERY)
         with _named(file.time, "time"):
             _check_time(file.time)
         calendar = _calendar(file.time)
@@ -87,75 +83,73 @@ def parse_site(text: str, path: PathLike = "site.toml") -> Site:
         if file.grid is not None:
             with _named(file.grid, "grid"):
                 grid = _grid(file.grid, calendar, Path(path).parent)
+                grid = _with_rules(grid, file.grid, storage.battery, calendar)
+        _check_end_value(storage.battery, grid)
         battery_life = None
-        if file.battery is not None and file.battery.life is not None:
-            with _named(file.battery.life, "battery.life"):
-                battery_life = _battery_life(file.battery.life, grid)
+        battery = getattr(file, BatterySpec.section)
+        if battery is not None and battery.life is not None:
+            with _named(battery.life, "battery.life"):
+                battery_life = _battery_life(battery.life, grid)
+        sources = tuple(_sources(getattr(file, _SOURCE, ())))
         with _named(file.load, "load"):
             require(0 <= file.load.base_kw < _LARGEST_KW, "base_kw", file.load.base_kw, _KW_EXPECTED)
+        folder, cooling, services = Path(path).parent, None, None
+        if file.cooling is not None:
+            with _named(file.cooling, "cooling"):
+                cooling = cooling_of(file.cooling, calendar, folder, _zone)
+        if file.load.series is not None:
+            services = services_of(file.load.series, calendar, folder, _zone)
+        with _named(file.restart, "restart"):
+            restarts = file.restart.settings(file.time.step_s)
     return Site(
-        storage=Storage(battery, hydrogen),
+        storage=storage,
         step_s=file.time.step_s,
         window_s=file.time.window_h * SECONDS_PER_HOUR,
         guard=GuardSettings(file.guard.mode, file.guard.veto),
         grid=grid,
         base_w=kw_to_w(file.load.base_kw),
         calendar=calendar,
+        sources=sources,
+        restarts=restarts,
         battery_life=battery_life,
+        cooling=cooling,
+        services=services,
     )
 
 
-class _Section(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Base of the file's sections: unknown names are rejected."""
+_MOST_END_VALUE: Final = 100.0
+"""Largest credible value of a kWh left in the battery, kWh of finished jobs."""
 
 
-class _Life(_Section, frozen=True, kw_only=True):
-    """Ageing of the battery: a chemistry, or a data sheet."""
-
-    chemistry: str | None = None
-    cycles: tuple[tuple[float, float], ...] | None = None
-    """Depths of discharge, %, and cycles until 80 % of the capacity."""
-    calendar_years: float | None = None
-    temperature_c: float = BatteryLife.temperature_c
-    price_per_kwh: float | None = None
-    currency: str | None = None
-
-
-class _Battery(_Section, frozen=True, kw_only=True):
-    capacity_kwh: float
-    charge_limit_kw: float
-    discharge_limit_kw: float
-    soc_min_pct: float = BatterySpec.soc_min_pct
-    soc_max_pct: float = BatterySpec.soc_max_pct
-    soc_start_pct: float = BatterySpec.soc_start_pct
-    soc_target_pct: float = BatterySpec.soc_target_pct
-    charge_efficiency: float = BatterySpec.charge_efficiency
-    discharge_efficiency: float = BatterySpec.discharge_efficiency
-    self_discharge_pct_per_day: float = 0.2
-    loss: LossConvention = BatterySpec.loss
-    life: _Life | None = None
+def _check_end_value(battery: BatterySpec, grid: Grid | None) -> None:
+    """Raise ConfigError for a value of energy left in another unit, or that no price makes comparable."""
+    value = battery.end_value
+    if not value:
+        return
+    if grid is None:
+        found, most, hint = "", _MOST_END_VALUE, "kWh of finished jobs (money counts only with a [grid])"
+    elif grid.price is None:
+        raise ConfigError(
+            f"battery.end_value_per_kwh: found {value:g}, in money, but the grid has no price: add price or"
+            " tariff to [grid]"
+        )
+    else:
+        found, most = f" {grid.currency}", currency_named(grid.currency).most_per_kwh
+        hint = f"{grid.currency} (is it in another unit?)"
+    if value > most:
+        raise ConfigError(
+            f"battery.end_value_per_kwh: found {value:g}{found}, expected at most {most:g} {hint}"
+        )
 
 
-class _Hydrogen(_Section, frozen=True, kw_only=True):
-    tank_kg: float
-    level_start_kg: float
-    level_target_kg: float
-    electrolyzer_max_kw: float
-    fuel_cell_max_kw: float
-    electrolyzer_min_kw: float = 0.0
-    electrolyzer_efficiency: float = HydrogenSpec.electrolyzer_efficiency
-    fuel_cell_efficiency: float = HydrogenSpec.fuel_cell_efficiency
-    hold: Hold = HydrogenSpec.hold
-
-
-class _Time(_Section, frozen=True, kw_only=True):
+class _Time(SiteSection, frozen=True, forbid_unknown_fields=True, kw_only=True):
     step_s: float = Site.step_s
     window_h: float = Site.window_s / SECONDS_PER_HOUR
     start: datetime | None = None
     zone: str | None = None
 
 
-class _Row(_Section, frozen=True, kw_only=True):
+class _Row(SiteSection, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A price for some local hours of some months."""
 
     months: tuple[int, ...] = tuple(range(1, 13))
@@ -163,7 +157,7 @@ class _Row(_Section, frozen=True, kw_only=True):
     per_kwh: float
 
 
-class _Rate(_Section, frozen=True, kw_only=True):
+class _Rate(SiteSection, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A price or a carbon intensity from a file."""
 
     file: str
@@ -179,7 +173,12 @@ class _Rate(_Section, frozen=True, kw_only=True):
     known: Known = Known.DAY_AHEAD
 
 
-class _GridSection(_Section, frozen=True, kw_only=True):
+class _GridSection(GridRulesSection, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    conversions: ClassVar[Mapping[str, tuple[str, Callable[[float], float]]]] = {
+        "import_limit_kw": ("import_limit_w", kw_to_w),
+        "export_limit_kw": ("export_limit_w", kw_to_w),
+    }
+
     import_limit_kw: float = math.inf
     export: Export = Grid.export
     export_limit_kw: float = math.inf
@@ -190,84 +189,106 @@ class _GridSection(_Section, frozen=True, kw_only=True):
     tariff: tuple[_Row, ...] = ()
 
 
-class _Load(_Section, frozen=True, kw_only=True):
+class _Load(SiteSection, frozen=True, forbid_unknown_fields=True, kw_only=True):
     base_kw: float = 0.0
+    series: str | ServicesFile | None = None
 
 
-class _Guard(_Section, frozen=True, kw_only=True):
+class _Guard(SiteSection, frozen=True, forbid_unknown_fields=True, kw_only=True):
     mode: GuardMode = GuardSettings.mode
     veto: bool = GuardSettings.veto
 
 
-class _SiteFile(_Section, frozen=True, kw_only=True):
-    battery: _Battery | None = None
-    hydrogen: _Hydrogen | None = None
+class _AnySource(msgspec.Struct, kw_only=True):
+    """Keys of every source, in addition to those of its kind."""
+
+    name: str
+    kind: str
+
+
+class _SiteFile(SiteSection, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Sections other than those of devices."""
+
     grid: _GridSection | None = None
+    cooling: CoolingSection | None = None
     load: _Load = _Load()
     time: _Time = _Time()
     guard: _Guard = _Guard()
+    restart: RestartSection = RestartSection()
 
 
-_CONVERSIONS: Final[dict[str, tuple[str, Callable[[float], float]]]] = {
-    "capacity_kwh": ("capacity_j", kwh_to_j),
-    "charge_limit_kw": ("charge_limit_w", kw_to_w),
-    "discharge_limit_kw": ("discharge_limit_w", kw_to_w),
-    "self_discharge_pct_per_day": ("self_discharge_per_day", lambda percent: percent / 100.0),
-    "electrolyzer_max_kw": ("electrolyzer_max_w", kw_to_w),
-    "electrolyzer_min_kw": ("electrolyzer_min_w", kw_to_w),
-    "fuel_cell_max_kw": ("fuel_cell_max_w", kw_to_w),
-    "import_limit_kw": ("import_limit_w", kw_to_w),
-    "export_limit_kw": ("export_limit_w", kw_to_w),
-}
-"""Fields in units for people: the field in SI units, and the conversion. All others are the same in both."""
-_FILE_NAMES: Final = {name: field for field, (name, _) in _CONVERSIONS.items()}
-
-Spec = TypeVar("Spec", BatterySpec, HydrogenSpec)
+_SOURCE: Final = "source"
+_OWN_SECTIONS: Final = frozenset((*(field.name for field in msgspec.structs.fields(_SiteFile)), _SOURCE))
 
 
-def _spec(kind: type[Spec], section: _Section) -> Spec:
-    values: dict[str, Any] = {}
-    for field, value in msgspec.structs.asdict(section).items():
-        if field == "life":  # which is not part of the specification
-            continue
-        name, convert = _CONVERSIONS.get(field, (field, None))
-        values[name] = value if convert is None else convert(value)
-    return kind(**values)
+@lru_cache(maxsize=8)
+def _site_file(devices: tuple[tuple[str, type[Device]], ...], *, sources: bool) -> type[_SiteFile]:
+    """Return the sections of a site file, with those of ``devices``, and with ``sources`` if it has any."""
+    own = [(section, kind.file | None, None) for section, kind in devices]
+    others = [(field.name, field.type, field.default) for field in msgspec.structs.fields(_SiteFile)]
+    tables = [(_SOURCE, tuple[dict[str, Any], ...], ())] if sources else []
+    fields: Any = [*own, *others, *tables]
+    return msgspec.defstruct(
+        "_SiteFile", fields, bases=(SiteSection,), frozen=True, forbid_unknown_fields=True, kw_only=True
+    )  # type: ignore[return-value]
+
+
+def _sources(tables: Sequence[dict[str, Any]]) -> Iterator[SiteSource]:
+    """Yield the sources of the file's tables. Raises ConfigError for one that is wrong, or named twice."""
+    kinds = {kind.name: kind for kind in source_kinds()} if tables else {}
+    names: set[str] = set()
+    for number, table in enumerate(tables):
+        where = f"{_SOURCE}[{number}]"
+        own = {key: value for key, value in table.items() if key in ("name", "kind")}
+        with _located(where):
+            source = as_type(own, _AnySource)
+            if (kind := kinds.get(source.kind)) is None:
+                raise ConfigError(f"kind: found {source.kind!r}, expected one of {', '.join(kinds)}")
+            if source.name in names:
+                raise ConfigError(f"name: found {source.name!r} twice, expected a name for each source")
+            section = as_type(
+                {key: table[key] for key in table if key not in own}, kind.section or SiteSection
+            )
+        names.add(source.name)
+        with _named(section, where):
+            series = section.series() if isinstance(section, SourceSection) else None
+            yield SiteSource(source.name, kind, series)
 
 
 @contextlib.contextmanager
-def _named(section: object, where: str) -> Iterator[None]:
+def _located(where: str) -> Iterator[None]:
+    """Put a place before the field in an error."""
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(f"{where}.{error}") from None
+
+
+def _devices(file: _SiteFile) -> Iterator[Device]:
+    """Yield the devices of the file's sections, in the order of `KINDS`."""
+    for name, kind in KINDS.items():
+        section: DeviceSection | None = getattr(file, name)
+        if section is not None:
+            with _named(section, name):
+                section.check()
+                yield kind(**section.values())
+
+
+@contextlib.contextmanager
+def _named(section: SiteSection, where: str) -> Iterator[None]:
     """Put the file's own name and value into an error about a field of ``section``."""
     try:
         yield
     except FieldError as error:
-        name = _FILE_NAMES.get(error.field, error.field)
-        found = getattr(section, name, error.found)
-        shown = f"{found:.15g}" if isinstance(found, float) else repr(found)
+        names = {field: name for name, (field, _) in section.conversions.items()}
+        name = names.get(error.field, error.field)
+        value = getattr(section, name, error.found)
+        shown = f"{value:.15g}" if isinstance(value, float) else repr(value)
         raise ConfigError(f"{where}.{name}: found {shown}, expected {error.expected}") from error
 
 
-_LARGEST_BATTERY_KWH: Final = 1e6
-_LARGEST_RATE_PER_H: Final = 60.0
-_LARGEST_TANK_KG: Final = 1e6
 _LARGEST_KW: Final = 1e6
 _KW_EXPECTED: Final = "at least 0 and below 1e6 kW (is the value in W?)"
-
-
-def _check_battery(section: _Battery) -> None:
-    size = section.capacity_kwh
-    expected = "a finite number > 0 (a site without a battery has no section [battery])"
-    require(0 < size < math.inf, "capacity_kwh", size, expected)
-    require(
-        not size > _LARGEST_BATTERY_KWH, "capacity_kwh", size, "at most 1e6 kWh (is the value in J or Wh?)"
-    )
-    for name in ("charge_limit_kw", "discharge_limit_kw"):
-        value = getattr(section, name)
-        most = _LARGEST_RATE_PER_H * size
-        expected = f"at most {most:g} kW, {_LARGEST_RATE_PER_H:g} times the capacity an hour (is it in W?)"
-        require(not value > most, name, value, expected)
-    rate = section.self_discharge_pct_per_day
-    require(0 <= rate < 100, "self_discharge_pct_per_day", rate, "at least 0 and below 100")
 
 
 _MOST_YEARS: Final = 100.0
@@ -275,7 +296,7 @@ _MOST_FOR_CAPACITY: Final = 1e4
 """Largest price of a kWh of capacity, in times the largest credible price of a kWh."""
 
 
-def _battery_life(section: _Life, grid: Grid | None) -> BatteryLife:
+def _battery_life(section: LifeSection, grid: Grid | None) -> BatteryLife:
     """Return how the battery ages. Raises FieldError, and ConfigError where the extra is not installed."""
     if section.chemistry is None and section.cycles is None:
         field = "" if section.price_per_kwh is None else ".price_per_kwh"
@@ -296,7 +317,7 @@ def _battery_life(section: _Life, grid: Grid | None) -> BatteryLife:
     return BatteryLife(model, section.temperature_c, price, currency)
 
 
-def _chemistry(section: _Life) -> CellModel:
+def _chemistry(section: LifeSection) -> CellModel:
     years = section.calendar_years
     require(years is None, "calendar_years", years, "no value together with a chemistry")
     expected = (
@@ -307,7 +328,7 @@ def _chemistry(section: _Life) -> CellModel:
     return CHEMISTRIES[section.chemistry or ""]
 
 
-def _data_sheet(section: _Life, cycles: tuple[tuple[float, float], ...]) -> CellModel:
+def _data_sheet(section: LifeSection, cycles: tuple[tuple[float, float], ...]) -> CellModel:
     if section.chemistry is not None:
         raise ConfigError("battery.life: found both a chemistry and a table of cycles, expected one of them")
     if section.calendar_years is None:
@@ -327,14 +348,6 @@ def _data_sheet(section: _Life, cycles: tuple[tuple[float, float], ...]) -> Cell
         require(0 < count <= before[1], f"cycles[{place}]", count, expected)
         before = (depth, count)
     return data_sheet_cell([(depth / 100.0, count) for depth, count in cycles], years)
-
-
-def _check_hydrogen(section: _Hydrogen) -> None:
-    tank = section.tank_kg
-    require(not tank > _LARGEST_TANK_KG, "tank_kg", tank, "at most 1e6 kg (is the value in g?)")
-    for name in ("electrolyzer_max_kw", "fuel_cell_max_kw"):
-        value = getattr(section, name)
-        require(not value > _LARGEST_KW, name, value, "at most 1e6 kW (is the value in W?)")
 
 
 def _check_time(section: _Time) -> None:
@@ -402,6 +415,12 @@ def _grid(section: _GridSection, calendar: Calendar | None, folder: Path) -> Gri
     )
 
 
+def _with_rules(grid: Grid, section: _GridSection, battery: BatterySpec, calendar: Calendar | None) -> Grid:
+    """Return the grid with its rules for the battery and its price of peaks, if it has any."""
+    rules, peak = rules_of(section, grid, battery, calendar), peak_price(section, grid, calendar)
+    return grid if rules is None and peak is None else replace(grid, rules=rules, peak=peak)
+
+
 def _price(section: _GridSection, calendar: Calendar | None, folder: Path) -> tuple[Foreseen | None, str]:
     """Return the import price, and the currency of all prices."""
     currency = section.currency or Grid.currency
@@ -427,7 +446,7 @@ def _rate(
     from beasy_sched.formats.grid_rates import CARBON, PRICE, RateFile, RateGaps, read_rate
 
     rate = _Rate(file=given) if isinstance(given, str) else given
-    known = _required(calendar, field)
+    calendar = _required(calendar, field)
     source = RateFile(
         folder / rate.file,
         PRICE if field == "price" else CARBON,
@@ -439,8 +458,8 @@ def _rate(
         _zone(f"grid.{field}.zone", rate.zone),
         rate.sequence,
     )
-    read = read_rate(source, known)
-    return Foreseen(read.signal, known, rate.known), read.currency
+    read = read_rate(source, calendar)
+    return Foreseen(read.signal, calendar, rate.known), read.currency
 
 
 def _price_expected(currency: str) -> str:

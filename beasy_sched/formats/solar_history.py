@@ -93,14 +93,14 @@ def read_solar_history(
     text = read_table_text(path)
     if is_export(text) or find_header(text, is_ninja_header):
         series = read_weather_file(path)
-        found = _of_export(series)
+        conditions_read = _of_export(series)
     elif is_production(text):
         series = read_weather_file(path, column=column)
-        found = _no_conditions(series)
+        conditions_read = _no_conditions(series)
     else:
-        series, found = _of_csv(path, text, column, conditions, unit)
+        series, conditions_read = _of_csv(path, text, column, conditions, unit)
     with in_file(path):
-        return _history(series, found)
+        return _history(series, conditions_read)
 
 
 def _no_conditions(series: TimeSeries) -> _Conditions:
@@ -111,9 +111,9 @@ def _of_export(series: TimeSeries) -> _Conditions:
     """The conditions that an export has; refuses what is not about the sun."""
     columns = series.columns
     if series.technology == "wind" or (POWER not in columns and IRRADIANCE not in columns):
-        found = ", ".join(columns)
+        names = ", ".join(columns)
         raise InputError(
-            series.path, f"has no solar production: found {found}, expected solar power or irradiance"
+            series.path, f"has no solar production: found {names}, expected solar power or irradiance"
         )
     if CLEARNESS_INDEX in columns:
         return _Conditions(CLEARNESS, columns[CLEARNESS_INDEX])
@@ -155,9 +155,11 @@ def _of_csv(
     rows = np.searchsorted(table.lines, series.lines)  # an interval without a row has line 0
     if chosen is None:
         return series, _no_conditions(series)
-    found = _condition_column(table, chosen)
-    values = np.where(series.lines > 0, found.values[np.minimum(rows, len(table.rows) - 1)], np.nan)
-    return series, replace(found, values=values)
+    chosen_conditions = _condition_column(table, chosen)
+    values = np.where(
+        series.lines > 0, chosen_conditions.values[np.minimum(rows, len(table.rows) - 1)], np.nan
+    )
+    return series, replace(chosen_conditions, values=values)
 
 
 def _condition_column(table: Table, name: str) -> _Conditions:
@@ -198,7 +200,7 @@ def number_classes(table: Table, name: str, values: FloatArray, scheme: Conditio
         raise table.error(int(np.argmax(wrong)), f"{name}: {error}") from None
 
 
-def _history(series: TimeSeries, found: _Conditions) -> SolarHistory:
+def _history(series: TimeSeries, conditions: _Conditions) -> SolarHistory:
     if series.start_s is None:
         raise ConfigError("has no dates: expected a column of times, such as 2023-01-01 00:00 (UTC)")
     offset_h, notes = 0, [*series.notes]
@@ -218,14 +220,14 @@ def _history(series: TimeSeries, found: _Conditions) -> SolarHistory:
     missing = int(np.isnan(hourly).sum())
     if missing:
         notes.append(f"{missing} of {len(hourly)} hours have no production: omitted")
-    if found.scheme is NO_CONDITIONS:
+    if conditions.scheme is NO_CONDITIONS:
         notes.append("has no conditions: the predictor relies on recent production only")
     capacity_w = series.capacity_w or (float(np.nanmax(hourly, initial=0.0)) if is_power else _REFERENCE_W_M2)
     return SolarHistory(
         first_hour,
         hourly,
-        _classes(found, series.interval_s, minute_s, first_hour),
-        found.scheme,
+        _classes(conditions, series.interval_s, minute_s, first_hour),
+        conditions.scheme,
         capacity_w or 1.0,
         offset_h,
         tuple(notes),
@@ -244,18 +246,18 @@ def _by_hour(values: FloatArray, interval_s: int, minute_s: int) -> FloatArray:
     if interval_s == _HOUR_S:
         return values.copy()
     parts = _in_hours(values, interval_s, minute_s)
-    known = (~np.isnan(parts)).sum(axis=1)
-    means = np.nansum(parts, axis=1) / np.maximum(known, 1)
-    return np.where(known * 2 >= parts.shape[1], means, np.nan)
+    values_known = (~np.isnan(parts)).sum(axis=1)
+    means = np.nansum(parts, axis=1) / np.maximum(values_known, 1)
+    return np.where(values_known * 2 >= parts.shape[1], means, np.nan)
 
 
-def _classes(found: _Conditions, interval_s: int, minute_s: int, first_hour: int) -> IntArray:
+def _classes(conditions: _Conditions, interval_s: int, minute_s: int, first_hour: int) -> IntArray:
     """The class of each hour: of its mean, or for words of the first row that has one."""
-    if found.scheme is WORDS:
-        parts = _in_hours(found.values, interval_s, minute_s)
+    if conditions.scheme is WORDS:
+        parts = _in_hours(conditions.values, interval_s, minute_s)
         words = parts[np.arange(len(parts)), np.argmax(~np.isnan(parts), axis=1)]
         return np.where(np.isnan(words), UNKNOWN, words).astype(np.int64)
-    hourly = _by_hour(found.values, interval_s, minute_s)
-    if found.scheme is NO_CONDITIONS:
+    hourly = _by_hour(conditions.values, interval_s, minute_s)
+    if conditions.scheme is NO_CONDITIONS:
         return np.full(len(hourly), UNKNOWN, dtype=np.int64)
-    return found.scheme.classes(clearness(hourly, first_hour) if found.modelled else hourly)
+    return conditions.scheme.classes(clearness(hourly, first_hour) if conditions.modelled else hourly)

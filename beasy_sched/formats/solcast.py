@@ -63,8 +63,8 @@ def _series(table: Table, column: str | None) -> TimeSeries:
         table, times, names, units={}, more=more, notes=("is a Solcast export, in UTC", *notes)
     )
     if series.interval_s != lasts_s:
-        found = f"its period is {lasts_s} s, but most rows are {series.interval_s} s apart"
-        raise InputError(table.path, f"{found}: expected rows of one period")
+        problem = f"its period is {lasts_s} s, but most rows are {series.interval_s} s apart"
+        raise InputError(table.path, f"{problem}: expected rows of one period")
     return replace(series, technology="pv" if power else "weather")
 
 
@@ -72,12 +72,12 @@ def _period_s(table: Table, name: str) -> int:
     """The only period of the rows, s."""
     texts = table.texts(name)
     for row, text in enumerate(texts):
-        found = _PERIOD.fullmatch(text)
-        if found is None or text != texts[0] or not any(found.groups()):
-            expected = "PT30M" if found is None or not row else texts[0]
+        match = _PERIOD.fullmatch(text)
+        if match is None or text != texts[0] or not any(match.groups()):
+            expected = "PT30M" if match is None or not row else texts[0]
             raise table.error(row, f"{name}: found {shortened(text, 40)!r}, expected {expected} in each row")
     if not texts:
         raise InputError(table.path, "has no rows of data")
-    found = _PERIOD.fullmatch(texts[0])
-    assert found is not None
-    return int(np.dot([int(part or 0) for part in found.groups()], (3600, 60)))
+    match = _PERIOD.fullmatch(texts[0])
+    assert match is not None
+    return int(np.dot([int(part or 0) for part in match.groups()], (3600, 60)))

@@ -104,8 +104,8 @@ class Table:
 
     def times(self, name: str, order: DateOrder | None = None) -> tuple[IntArray, tuple[str, ...]]:
         """One column as seconds since 1970 (UTC), and notes on assumptions, as `clock_times` reads them."""
-        found = self.clock_times(name, order)
-        return found.seconds, found.notes
+        times = self.clock_times(name, order)
+        return times.seconds, times.notes
 
     def clock_times(
         self,
@@ -186,7 +186,11 @@ class Table:
 
 def read_table_text(path: PathLike) -> str:
     """The text of a file, gzip or not: UTF-8, UTF-16, or else Latin-1. Raises InputError."""
-    packed = read_bytes(path, most=MOST_TABLE_BYTES, what="for a table")
+    return table_text(read_bytes(path, most=MOST_TABLE_BYTES, what="for a table"), path)
+
+
+def table_text(packed: bytes, path: PathLike) -> str:
+    """The text of a file's bytes, as `read_table_text` returns it. Raises InputError."""
     data = plain_bytes(packed, path, most=MOST_TABLE_BYTES)
     if b"\0" in data[:4096]:
         raise InputError(path, "is not a text file (a spreadsheet? save it as CSV)")
@@ -303,8 +307,8 @@ class DateOrder(str, Enum):
 
 def parse_moment(text: str) -> int | None:
     """Seconds since 1970 of a time with the year first (UTC where it has no offset); None for other texts."""
-    found = read_moment(text)
-    return None if found is None else found.local_s - (found.offset_s or 0)
+    moment = read_moment(text)
+    return None if moment is None else moment.local_s - (moment.offset_s or 0)
 
 
 def read_moment(text: str) -> Moment | None:
@@ -400,8 +404,8 @@ def zone_in_name(name: str) -> tuple[tzinfo | None, str]:
         if winter in lower and summer in lower:
             return stated_zone("CET/CEST"), "CET/CEST"
     for word in words:
-        if word.lower() != "z" and (found := stated_zone(word)) is not None:
-            return found, word
+        if word.lower() != "z" and (zone := stated_zone(word)) is not None:
+            return zone, word
     if "settlementdate" in lower:  # AEMO, whose market has no summer time
         return None, "the market's time"
     local = next((word for word in words if word.lower() in _LOCAL_NAMES or word.upper() in AMBIGUOUS), "")
@@ -516,8 +520,8 @@ def on_grid(
     if len(times_s) < 2:
         raise InputError(table.path, f"has {counted(len(times_s), 'row')} of data, expected at least 2")
     if clip_negative and POWER in columns:
-        clipped, told = _clipped(table, columns[POWER])
-        columns, notes = {**columns, POWER: clipped}, notes + told
+        clipped, clippings = _clipped(table, columns[POWER])
+        columns, notes = {**columns, POWER: clipped}, notes + clippings
     for name, values in columns.items():
         low, high = _PLAUSIBLE.get(name, (-np.inf, np.inf))
         for at in np.flatnonzero((values < low) | (values > high)).tolist():

@@ -101,9 +101,9 @@ def _check_first_row(table: Table) -> None:
     cells = [cell.strip() for cell in table.rows[0]] if table.rows else []
     values = [cell for cell in cells if cell.lower() not in NOTHING]
     if len(table.names) == 1 and values and not is_number(values[0].replace(",", ".")):
-        found = shortened(values[0], 40)
+        first_cell = shortened(values[0], 40)
         raise table.error(
-            0, f"found {found!r}, expected a number, or cells divided by commas, semicolons or tabs"
+            0, f"found {first_cell!r}, expected a number, or cells divided by commas, semicolons or tabs"
         )
     if values and not any(
         is_number(cell.replace(",", ".")) or is_date(cell) or ":" in cell for cell in values
@@ -117,13 +117,13 @@ def _check_first_row(table: Table) -> None:
 
 def _heads(text: str) -> list[list[str]]:
     """The cells of each of the first lines that can be a header, divided as makes most of them."""
-    found = []
+    heads = []
     for line in text[:200_000].splitlines()[:_HEAD_LINES]:
         readings = [[cell.strip() for cell in csv_line(line, delimiter)] for delimiter in DELIMITERS]
         cells = max(readings, key=len)
         if any(cells) and is_csv_header(cells):
-            found.append(cells)
-    return found
+            heads.append(cells)
+    return heads
 
 
 def with_units_line(table: Table) -> Table:
@@ -233,8 +233,8 @@ def choose_column(path: PathLike, names: list[str], wanted: str | None) -> str:
         return wanted
     matches = [name for name in names if wanted.lower() in name.lower()]
     if len(matches) != 1:
-        found = "matches more than one column" if matches else "is not a column"
-        raise InputError(path, f"{wanted!r} {found}; {listing}")
+        problem = "matches more than one column" if matches else "is not a column"
+        raise InputError(path, f"{wanted!r} {problem}; {listing}")
     return matches[0]
 
 
@@ -306,9 +306,9 @@ def _with_dates(table: Table, name: str) -> Table:
     at = table.names.index(name)
     rows = []
     for row in table.rows:
-        found = _COMPACT.fullmatch(row[at].strip())
-        assert found is not None
-        year, month, day, hour, minute, second, zone = found.groups()
+        match = _COMPACT.fullmatch(row[at].strip())
+        assert match is not None
+        year, month, day, hour, minute, second, zone = match.groups()
         text = f"{year}-{month}-{day} {hour or '00'}:{minute or '00'}:{second or '00'}{zone}"
         rows.append([*row[:at], text, *row[at + 1 :]])
     return replace(table, rows=rows)
@@ -322,11 +322,11 @@ def column_times(
     if texts and all(_COMPACT.fullmatch(text) for text in texts):
         table = _with_dates(table, name)
     if not texts or not is_number(texts[0]) or _COMPACT.fullmatch(texts[0]):
-        found = table.clock_times(name, order, zone)
-        notes = found.notes
-        if zone is None and not found.clock:
+        times = table.clock_times(name, order, zone)
+        notes = times.notes
+        if zone is None and not times.clock:
             notes += ("times state no time zone: read as UTC (--timezone gives another)",)
-        return ColumnTimes(found.seconds, True, found.exists, notes, found.clock)
+        return ColumnTimes(times.seconds, True, times.exists, notes, times.clock)
     seconds = table.numbers(name)
     for at in np.flatnonzero(np.isnan(seconds)).tolist():
         raise table.error(at, f"{name}: the time is missing")

@@ -106,8 +106,8 @@ def _unknown(unit: str, expected: str) -> UnitError:
     milli = next((name for name in (unit, *re.split(r"[/\s_]+", unit)) if _MILLI.match(name)), None)
     if milli is not None:
         reason = f" has thousandths (write {'M' + milli[1:]} for millions)"
-    elif (known := _REASONS.get(folded(unit))) is not None:
-        reason = f" is {known}"
+    elif (other_quantity := _REASONS.get(folded(unit))) is not None:
+        reason = f" is {other_quantity}"
     else:
         reason = ""
     return UnitError(f"unit {shortened(unit.strip(), 60)!r}{reason}: expected {expected}")
@@ -152,10 +152,10 @@ def energy_j(unit: str) -> float:
 
 def power_unit(unit: str) -> PowerUnit:
     """Return the unit of a column of power. Raises UnitError."""
-    found = _power_unit(unit)
-    if found is None:
+    power = _power_unit(unit)
+    if power is None:
         raise _unknown(unit, EXPECTED_POWER)
-    return found
+    return power
 
 
 def _power_unit(unit: str) -> PowerUnit | None:
@@ -194,9 +194,9 @@ def unit_in_name(column: str) -> str | None:
     """
     if len(column) > _LONGEST_NAME:
         return None
-    for found in reversed(_BRACKETED.findall(column)):
-        if _is_of_power(found):
-            return str(found).strip()
+    for bracketed in reversed(_BRACKETED.findall(column)):
+        if _is_of_power(bracketed):
+            return str(bracketed).strip()
     words = re.split(r"[\s_.]+", _BRACKETED.sub(" ", column).strip())
     for count in (2, 1):
         last = " ".join(words[-count:])
@@ -250,18 +250,18 @@ def price_unit(unit: str, site_currency: str | None) -> RateUnit:
     US dollars where that is one of several. Raises UnitError, also for another currency than the site's.
     """
     above, kwh = _per_kwh(unit, _EXPECTED_PRICE)
-    known = None if site_currency is None else currency_named(site_currency)
+    money = None if site_currency is None else currency_named(site_currency)
     if not above or folded(above) == "currency":
-        return RateUnit(kwh, known or currency_named(DEFAULT_CURRENCY))
-    worth = None if known is None else known.units.get(folded(above))
-    if known is not None and worth is not None:
-        return RateUnit(kwh / worth, known)
+        return RateUnit(kwh, money or currency_named(DEFAULT_CURRENCY))
+    worth = None if money is None else money.units.get(folded(above))
+    if money is not None and worth is not None:
+        return RateUnit(kwh / worth, money)
     others = currencies_with(above)
     if not others:
         raise _unknown(unit, _EXPECTED_PRICE)
-    if known is not None:
+    if money is not None:
         raise UnitError(
-            f"unit {shortened(unit.strip(), 60)!r} is not one of {known.name}, the site's currency: convert"
+            f"unit {shortened(unit.strip(), 60)!r} is not one of {money.name}, the site's currency: convert"
             f' the prices, or set currency = "{others[0].name}" in [grid]'
         )
     meant = next((each for each in others if each.name == DEFAULT_CURRENCY), others[0])
@@ -299,30 +299,32 @@ def rate_in_name(column: str) -> str | None:
     if len(column) > _LONGEST_NAME:
         return None
     ratios = [
-        found.strip() for found in reversed(_BRACKETED.findall(column)) if _RATIO.fullmatch(found.strip())
+        bracketed.strip()
+        for bracketed in reversed(_BRACKETED.findall(column))
+        if _RATIO.fullmatch(bracketed.strip())
     ]
-    known = (ratio for ratio in ratios if _is_per_energy(ratio))
-    return next(known, None) or _rate_after_words(_BRACKETED.sub(" ", column)) or next(iter(ratios), None)
+    of_energy = (ratio for ratio in ratios if _is_per_energy(ratio))
+    return next(of_energy, None) or _rate_after_words(_BRACKETED.sub(" ", column)) or next(iter(ratios), None)
 
 
 def _is_per_energy(ratio: str) -> bool:
-    found = _RATIO.fullmatch(ratio)
-    return found is not None and _worth(ENERGY_J, found["below"].replace("_", " ")) is not None
+    match = _RATIO.fullmatch(ratio)
+    return match is not None and _worth(ENERGY_J, match["below"].replace("_", " ")) is not None
 
 
 def _rate_after_words(text: str) -> str | None:
     text = text.strip()
-    found = _AMONG_WORDS.search(text) or _UNDERSCORED.fullmatch(text)
-    if found is None or _worth(ENERGY_J, found["below"]) is None:
+    match = _AMONG_WORDS.search(text) or _UNDERSCORED.fullmatch(text)
+    if match is None or _worth(ENERGY_J, match["below"]) is None:
         return None
-    energy, before = found["below"], re.split(r"[\s_]+", text[: found.start("below")].rstrip(" _/"))
+    energy, before = match["below"], re.split(r"[\s_]+", text[: match.start("below")].rstrip(" _/"))
     if before[-1].lower() == "per":
         del before[-1]
     for count in (3, 2, 1):
         above = " ".join(before[-count:])
         if len(before) >= count and _is_money_or_mass(above):
             return f"{above}/{energy}"
-    after = re.split(r"[\s_]+", text[found.end() :])
+    after = re.split(r"[\s_]+", text[match.end() :])
     above = next((word for word in after if word.upper() in CURRENCIES), before[-1] if before else "")
     return f"/{energy}" if not above or _NO_UNIT.search(above) else f"{above}/{energy}"
 
@@ -342,7 +344,7 @@ def irradiance_w_m2(unit: str, row_s: float) -> float:
     """
     plain = unicodedata.normalize("NFKC", unit).strip().replace("^", "").replace("â2", "2")
     plain = re.sub(
-        r"[\s./]*(?:c?m)\*{0,2}-2", lambda found: "/" + found[0].lstrip(" ./")[:-2].strip("*") + "2", plain
+        r"[\s./]*(?:c?m)\*{0,2}-2", lambda match: "/" + match[0].lstrip(" ./")[:-2].strip("*") + "2", plain
     )
     plain = re.sub(r"/m(\?+|�+)?$", "/m2", plain)
     ratio = re.fullmatch(r"(.+?)\s*(?:/(c?m2))?(?:/(h|hr|hour))?", plain, re.IGNORECASE)
@@ -366,10 +368,10 @@ def speed_m_s(unit: str) -> float:
 
 def temperature_c(unit: str) -> tuple[float, float]:
     """Return a and b of a x + b, the temperature in degrees Celsius of x in this unit. Raises UnitError."""
-    found = _TEMPERATURES.get(folded(unit).lstrip("°o"))
-    if found is None:
+    to_celsius = _TEMPERATURES.get(folded(unit).lstrip("°o"))
+    if to_celsius is None:
         raise _unknown(unit, "°C, °F or K")
-    return found
+    return to_celsius
 
 
 def share_in_name(column: str) -> str | None:

@@ -59,9 +59,9 @@ def _known(name: str, units: Mapping[str, str]) -> _Column | None:
         readings.append((whole[: suffix.start()], suffix[1] + "/m2"))
     for text, unit in readings:
         for quantity, (pattern, _) in _USUAL.items():
-            found = re.fullmatch(pattern, re.sub(r"[\s-]+", "_", text.strip()), re.IGNORECASE)
-            if found is not None:
-                groups = found.groupdict()
+            match = re.fullmatch(pattern, re.sub(r"[\s-]+", "_", text.strip()), re.IGNORECASE)
+            if match is not None:
+                groups = match.groupdict()
                 height = groups.get("height") or groups.get("other")
                 return _Column(name, quantity, unit, float(height) if height else None)
     return None
@@ -69,8 +69,18 @@ def _known(name: str, units: Mapping[str, str]) -> _Column | None:
 
 def is_weather(name: str) -> bool:
     """Whether a column's name is a usual one of irradiance or wind speed."""
-    found = _known(name, {})
-    return found is not None and found.quantity in (IRRADIANCE, WIND_SPEED)
+    column = _known(name, {})
+    return column is not None and column.quantity in (IRRADIANCE, WIND_SPEED)
+
+
+def is_temperature(name: str) -> bool:
+    """Whether a column's name is a usual one of the outside temperature."""
+    column = _known(name, {})
+    return column is not None and column.quantity == TEMPERATURE
+
+
+PRODUCING: Final = frozenset({IRRADIANCE, WIND_SPEED})
+"""Quantities that power follows from."""
 
 
 def weather_series(
@@ -78,6 +88,7 @@ def weather_series(
     times_s: IntArray,
     names: Sequence[str],
     *,
+    needed: frozenset[str] = PRODUCING,
     units: Mapping[str, str] | None = None,
     more: Mapping[str, FloatArray] | None = None,
     dated: bool = True,
@@ -86,16 +97,17 @@ def weather_series(
     """Return the columns of ``names`` that are weather, with those of ``more``; of wind, the highest.
 
     ``units`` are those stated next to the names. A unit that is not stated is the usual one, with a note.
-    Raises InputError for other units, and where there is neither irradiance nor wind speed nor ``more``.
+    Raises InputError for other units, and where there is none of the quantities ``needed``, nor ``more``.
     """
-    known = [found for name in names if (found := _known(name, units or {})) is not None]
-    known.sort(key=lambda column: -(column.height_m or 0.0))
+    known_columns = [column for name in names if (column := _known(name, units or {})) is not None]
+    known_columns.sort(key=lambda column: -(column.height_m or 0.0))
     chosen: dict[str, _Column] = {}
-    for column in known:
+    for column in known_columns:
         chosen.setdefault(column.quantity, column)
     columns = dict(more or {})
-    if not columns and not {IRRADIANCE, WIND_SPEED} & chosen.keys():
-        raise InputError(table.path, f"has neither irradiance nor wind speed: found {listed(names)}")
+    if not columns and not needed & chosen.keys():
+        lacks = "neither irradiance nor wind speed" if needed == PRODUCING else "no temperature"
+        raise InputError(table.path, f"has {lacks}: found {listed(names)}")
     for quantity, column in chosen.items():
         unit = column.unit or _USUAL[quantity][1]
         columns[quantity] = _converted(table, column, unit, times_s)

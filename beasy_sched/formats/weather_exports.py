@@ -50,6 +50,7 @@ from beasy_sched.formats.unit_table import (
     speed_m_s,
     temperature_c,
 )
+from beasy_sched.formats.weather_columns import PRODUCING
 from beasy_sched.limits import LARGEST_NUMBER, listed, shortened
 from beasy_sched.numbers import number_in
 from beasy_sched.units import SECONDS_PER_HOUR
@@ -152,10 +153,10 @@ def _converted(table: Table, name: str, unit: str, convert: Callable[[str], Conv
 
 def _power_w(unit: str) -> float:
     """W in one unit of power, or of energy in an hour. Raises UnitError."""
-    found = power_unit(unit)
-    if found.per_unit:
+    power = power_unit(unit)
+    if power.per_unit:
         raise UnitError(f"unit {shortened(unit, 40)!r}: expected W, kW or MW")
-    return found.watts(SECONDS_PER_HOUR)
+    return power.watts(SECONDS_PER_HOUR)
 
 
 def _hourly_w_m2(unit: str) -> float:
@@ -204,18 +205,18 @@ def _ninja_technology(table: Table) -> str | None:
 
 def _ninja_header(table: Table) -> dict[str, dict[str, Any]]:
     """``units`` and ``params`` of the ``#`` lines: from the JSON, or the units from their own line."""
-    found: dict[str, dict[str, Any]] = {}
+    header: dict[str, dict[str, Any]] = {}
     for line in table.preamble:
         if line.startswith('"'):  # a spreadsheet has quoted it and cut it at its commas
             line = ",".join(csv_line(line))
         joined = line.rstrip().rstrip(",;\t").lstrip("# ")
         if joined.startswith("Units:"):
             pairs = re.findall(r"(\w+) in ([^,]+)", joined)
-            found.setdefault("units", {name: unit.strip() for name, unit in pairs})
+            header.setdefault("units", {name: unit.strip() for name, unit in pairs})
         elif joined.startswith("{"):
             parts = _parse_json(joined).items()
-            found.update({k: v for k, v in parts if k in ("units", "params") and isinstance(v, dict)})
-    return found
+            header.update({k: v for k, v in parts if k in ("units", "params") and isinstance(v, dict)})
+    return header
 
 
 def _parse_json(text: str) -> dict[str, Any]:
@@ -284,9 +285,14 @@ def is_nasa_header(cells: list[str]) -> bool:
     return cells[0] == "YEAR" or cells[:2] == ["PARAMETER", "YEAR"]
 
 
-def parse_nasa_power(path: PathLike, text: str, wind_column: str | None = None) -> TimeSeries:
-    """Read an export's text; ``wind_column`` chooses among several heights. Raises InputError."""
-    return _nasa_series(parse_table(path, text, is_nasa_header), wind_column)
+def parse_nasa_power(
+    path: PathLike, text: str, wind_column: str | None = None, needed: frozenset[str] = PRODUCING
+) -> TimeSeries:
+    """Read an export's text; ``wind_column`` chooses among several heights. Raises InputError.
+
+    ``needed``: quantities of which one at least must be there.
+    """
+    return _nasa_series(parse_table(path, text, is_nasa_header), wind_column, needed)
 
 
 def is_nasa(contents: Mapping[str, Any]) -> bool:
@@ -295,7 +301,10 @@ def is_nasa(contents: Mapping[str, Any]) -> bool:
 
 
 def nasa_power_series(
-    path: PathLike, contents: Mapping[str, Any], wind_column: str | None = None
+    path: PathLike,
+    contents: Mapping[str, Any],
+    wind_column: str | None = None,
+    needed: frozenset[str] = PRODUCING,
 ) -> TimeSeries:
     """Read the JSON export, hourly with times such as 2024022700, as `parse_nasa_power` does."""
     parameters: dict[str, Any] = contents["properties"]["parameter"]
@@ -313,7 +322,7 @@ def nasa_power_series(
     columns = {name: [hour[start:end] for hour in hours] for name, (start, end) in places}
     columns |= {name: [*values.values()] for name, values in parameters.items()}
     table = columns_table(path, columns, _nasa_header_lines(contents, parameters))
-    series = _nasa_series(table, wind_column)
+    series = _nasa_series(table, wind_column, needed)
     return replace(series, notes=("is a NASA POWER export (JSON)", *series.notes))
 
 
@@ -329,7 +338,7 @@ def _nasa_header_lines(contents: Mapping[str, Any], parameters: Mapping[str, Any
     return [*lines, *(f"{name} ({unit})" for name, unit in units if unit)]
 
 
-def _nasa_series(table: Table, wind_column: str | None) -> TimeSeries:
+def _nasa_series(table: Table, wind_column: str | None, needed: frozenset[str]) -> TimeSeries:
     path = table.path
     if table.names[:4] != _HOURLY:
         found = shortened(",".join(table.names[:4]))
@@ -345,13 +354,15 @@ def _nasa_series(table: Table, wind_column: str | None) -> TimeSeries:
         columns[IRRADIANCE] = _nasa_column(table, _IRRADIANCE_COLUMN) * factor
     if speed is not None:
         columns[WIND_SPEED] = _nasa_column(table, speed) * _nasa_unit(table, speed, "m/s", speed_m_s)
-    if not columns:
-        found = listed(table.names[4:])
-        expected = f"{_IRRADIANCE_COLUMN} for sun, or {' or '.join(_WIND_COLUMNS)} for wind"
-        raise InputError(path, f"has neither irradiance nor wind speed: found {found}; add {expected}")
     if "T2M" in table.names:
         factor, offset = _nasa_unit(table, "T2M", "C", temperature_c)
         columns[TEMPERATURE] = _nasa_column(table, "T2M") * factor + offset
+    if not needed & columns.keys():
+        found = listed(table.names[4:])
+        expected = f"{_IRRADIANCE_COLUMN} for sun, or {' or '.join(_WIND_COLUMNS)} for wind"
+        if needed != PRODUCING:
+            raise InputError(path, f"has no temperature (T2M): found {found}")
+        raise InputError(path, f"has neither irradiance nor wind speed: found {found}; add {expected}")
     columns.update(_nasa_conditions(table))
     times = _nasa_times(table)
     shift_h, notes = _nasa_shift_h(table)

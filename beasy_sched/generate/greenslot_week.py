@@ -19,7 +19,7 @@ from typing import Annotated, Any, Final
 import numpy as np
 
 from beasy_sched.arrays import FloatArray
-from beasy_sched.declared import AT_LEAST_0, Means, check
+from beasy_sched.declared import AT_LEAST_0, OptionDoc, check
 from beasy_sched.errors import ConfigError
 from beasy_sched.generate.random_streams import Stream, normals, uniforms
 from beasy_sched.generate.workload import GeneratedWorkload
@@ -116,19 +116,20 @@ class WorkflowOptions:
 
     staggered: Annotated[
         bool,
-        Means("submit workflows on the morning of the day before they are due, not all on Monday"),
+        OptionDoc("submit workflows on the morning of the day before they are due, not all on Monday"),
     ] = False
-    multi_node: Annotated[bool, Means("make the second phase of W3 one job on 8 hosts")] = False
+    multi_node: Annotated[bool, OptionDoc("make the second phase of W3 one job on 8 hosts")] = False
     copies: Annotated[
-        int, Means("further copies of W3, each of which adds 5 % of the hosts' time", range=AT_LEAST_0)
+        int, OptionDoc("further copies of W3, each of which adds 5 % of the hosts' time", range=AT_LEAST_0)
     ] = 0
     estimate_error_pct: Annotated[
-        tuple[float, float], Means("least and largest deviation of run times from their estimates, percent")
+        tuple[float, float],
+        OptionDoc("least and largest deviation of run times from their estimates, percent"),
     ] = (0.0, 0.0)
     """Deviations are normal, with a sixth of the range as standard deviation."""
-    deadline_shift_h: Annotated[float, Means("add this to all deadlines, hours", range=Range(-1e6, 1e6))] = (
-        0.0
-    )
+    deadline_shift_h: Annotated[
+        float, OptionDoc("add this to all deadlines, hours", range=Range(-1e6, 1e6))
+    ] = 0.0
     seed: int = 1
     reference_speed_flops: float = 1e9
     """Speed of a host at which jobs take their run times, flops/s."""

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from beasy_sched.arrays import FloatArray
-from beasy_sched.declared import Means
+from beasy_sched.declared import OptionDoc
 from beasy_sched.errors import ConfigError
 from beasy_sched.generate.random_streams import Stream, uniforms
 from beasy_sched.generate.workload import Chains, GeneratedWorkload
@@ -22,7 +22,7 @@ from beasy_sched.limits import LATEST_S, shortened
 from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR, TIME_TOLERANCE_S
 
 RULES: Final = "factor:3, factor:2..10, hours:24, clock:09:00,14:00 or none"
-DEADLINES: Final = Means(
+DEADLINES: Final = OptionDoc(
     'a rule such as ``"factor:2..10"``, ``"hours:24"`` or ``"clock:09:00"``',
     "Give jobs deadlines. factor:3: submission + 3 x walltime; factor:2..10: a number between these, "
     "drawn for each job; hours:24: submission + 24 h; clock:09:00,14:00: the first of these local times "
@@ -62,8 +62,8 @@ class DeadlineRule:
         offers = np.array([*self.clock_s, self.clock_s[0] + SECONDS_PER_DAY])
         times_s = ready_s - days * SECONDS_PER_DAY
         place = np.searchsorted(offers, times_s - TIME_TOLERANCE_S)
-        found = midnight_s + days * SECONDS_PER_DAY + offers[np.minimum(place, len(offers) - 1)]
-        return np.where(np.isnan(ready_s), np.nan, found)
+        offered_s = midnight_s + days * SECONDS_PER_DAY + offers[np.minimum(place, len(offers) - 1)]
+        return np.where(np.isnan(ready_s), np.nan, offered_s)
 
 
 _LARGEST_FACTOR = 1e6

@@ -120,8 +120,8 @@ def real_production(
     u = np.tile((uncertainty or Uncertainty()).over(per_window, step_s), windows)[: len(forecast_w)]
     forecast = Forecast(forecast_w, u)
     low_w, high_w = forecast.low_w, forecast.high_w
-    known = {"best": high_w, "worst": low_w, "exact": forecast.value_w}
-    if case.value in known:
-        return known[case.value]
+    by_case = {"best": high_w, "worst": low_w, "exact": forecast.value_w}
+    if case.value in by_case:
+        return by_case[case.value]
     drawn = uniforms(seed, Stream.NOISE_PRODUCTION, len(forecast_w))
     return np.clip(low_w + drawn * (high_w - low_w), low_w, high_w)

@@ -23,8 +23,8 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from beasy_sched.declared import Means
-from beasy_sched.energy.storage import require, require_not_negative
+from beasy_sched.declared import OptionDoc
+from beasy_sched.energy.fields import require, require_not_negative
 from beasy_sched.errors import ConfigError, PathLike
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.reading import in_file, package_text, parse_toml, read_text
@@ -44,7 +44,7 @@ SLEEP_SPEED_FLOPS: Final = 1e-3
 """Speed written for the sleep state: Batsim's own platforms use 1e-9 Mflop/s, since 0 is rejected."""
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9]*([_-][A-Za-z0-9]+)*")
 
-ONE_PSTATE: Final = Means(
+ONE_PSTATE: Final = OptionDoc(
     "keep only the fastest P-state of each server, and its sleep state",
     "Keep the fastest P-state of each server (and its sleep state): a small file for studies without DVFS,"
     " such as one host per processor of a large machine.",

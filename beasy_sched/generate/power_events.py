@@ -28,7 +28,7 @@ import numpy as np
 
 from beasy_sched.arrays import FloatArray
 from beasy_sched.checks import low_wind, peak_far_below
-from beasy_sched.declared import ABOVE_0, SEEDS, Means, check
+from beasy_sched.declared import ABOVE_0, SEEDS, OptionDoc, check
 from beasy_sched.energy.production_sources import Interpolation, PvPlant, WindTurbine, resample
 from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.findings import Finding
@@ -75,21 +75,22 @@ class Night(str, Enum):
 class FileOptions:
     """Options for files of weather or power."""
 
-    route: Annotated[Route, Means("take the file's electricity, or compute it from the file's weather")] = (
-        Route.AUTO
-    )
+    route: Annotated[
+        Route, OptionDoc("take the file's electricity, or compute it from the file's weather")
+    ] = Route.AUTO
     gaps: Annotated[
-        Gaps, Means("how to handle missing hours: refuse the file, or interpolate gaps of up to six hours")
+        Gaps,
+        OptionDoc("how to handle missing hours: refuse the file, or interpolate gaps of up to six hours"),
     ] = Gaps.REFUSE
     night: Annotated[
         Night,
-        Means(
+        OptionDoc(
             "how to handle gaps of the PV file at night: zero counts them as 0 (requires the location, from"
             " the file or --latitude and --longitude)"
         ),
     ] = Night.REFUSE
     interpolation: Annotated[
-        Interpolation, Means("shape of the power within an hour; its energy is preserved either way")
+        Interpolation, OptionDoc("shape of the power within an hour; its energy is preserved either way")
     ] = Interpolation.SMOOTH
 
 
@@ -156,8 +157,8 @@ def wind_production(
         return scaled
     turbine = WindTurbine(_needed(installed_w, "wind"), cut_in_m_s, rated_m_s, cut_out_m_s)
     power = turbine.power_w(series.columns[WIND_SPEED])
-    found = low_wind(series)
-    return Production("wind", series, power, turbine.rated_w, turbine.rated_w, (found,) if found else ())
+    finding = low_wind(series)
+    return Production("wind", series, power, turbine.rated_w, turbine.rated_w, (finding,) if finding else ())
 
 
 LOWEST_SUN_DEG = 3.0
@@ -372,9 +373,9 @@ def _from_electricity(
     if stated_w is not None:
         _check_capacity(name, series, stated_w)
     target_w = capacity_w if installed_w is None else installed_w
-    found = peak_far_below(series, capacity_w)
+    finding = peak_far_below(series, capacity_w)
     scaled = power * (target_w / capacity_w)
-    return Production(name, series, scaled, target_w, target_w, (found,) if found else ())
+    return Production(name, series, scaled, target_w, target_w, (finding,) if finding else ())
 
 
 def _check_capacity(name: str, series: TimeSeries, stated_w: float) -> None:
@@ -442,14 +443,14 @@ def _filled(production: Production, first: int, last: int, gaps: Gaps) -> FloatA
 
 def _bridged(mean_w: FloatArray) -> FloatArray:
     """The series with a straight line over its gaps of up to `_LONGEST_FILLED` intervals."""
-    known = np.flatnonzero(np.isfinite(mean_w))
-    if not len(known):
+    known_places = np.flatnonzero(np.isfinite(mean_w))
+    if not len(known_places):
         return mean_w
     at = np.arange(len(mean_w))
-    left = known[np.clip(np.searchsorted(known, at, side="right") - 1, 0, None)]
-    right = known[np.clip(np.searchsorted(known, at), None, len(known) - 1)]
+    left = known_places[np.clip(np.searchsorted(known_places, at, side="right") - 1, 0, None)]
+    right = known_places[np.clip(np.searchsorted(known_places, at), None, len(known_places) - 1)]
     between = (left <= at) & (at <= right) & (right - left <= _LONGEST_FILLED + 1)
-    return np.where(between, np.interp(at, known, mean_w[known]), mean_w)
+    return np.where(between, np.interp(at, known_places, mean_w[known_places]), mean_w)
 
 
 _NORMAL = NormalDist()
@@ -463,21 +464,25 @@ SYNTHETIC_START = "2024-10-01"
 class PowerOptions:
     """The plants whose power is generated, and when."""
 
-    pv_kw: Annotated[float, Means("size of the site's PV plant (peak power)", unit="kW; 0: none")] = 0.0
-    wind_kw: Annotated[float, Means("size of the site's turbines (rated power)", unit="kW; 0: none")] = 0.0
+    pv_kw: Annotated[float, OptionDoc("size of the site's PV plant (peak power)", unit="kW; 0: none")] = 0.0
+    wind_kw: Annotated[float, OptionDoc("size of the site's turbines (rated power)", unit="kW; 0: none")] = (
+        0.0
+    )
     start: Annotated[
         str | None,
-        Means(
+        OptionDoc(
             'when the power begins, such as ``"2024-06-01"``, UTC (default: the start of the files)',
             "Start of the window, UTC. [default: the file's]",
         ),
     ] = None
-    days: Annotated[float, Means("length of the window", unit="days", range=Range(0, 36_600, above=True))] = (
-        3.0
-    )
+    days: Annotated[
+        float, OptionDoc("length of the window", unit="days", range=Range(0, 36_600, above=True))
+    ] = 3.0
     seed: Annotated[
         int,
-        Means("seed of the synthetic weather", "Seed of synthetic weather, and of --case between.", SEEDS),
+        OptionDoc(
+            "seed of the synthetic weather", "Seed of synthetic weather, and of --case between.", SEEDS
+        ),
     ] = 0
 
 
@@ -487,22 +492,26 @@ class SyntheticWeather:
 
     latitude_deg: Annotated[
         float,
-        Means("latitude of the place, degrees", "Synthetic: degrees north.", Range(-90, 90)),
+        OptionDoc("latitude of the place, degrees", "Synthetic: degrees north.", Range(-90, 90)),
     ] = 43.6
-    cloudiness: Annotated[float, Means("mean cloud cover, 0 to 1", "Synthetic: 0 to 1.", Range(0, 1))] = 0.5
+    cloudiness: Annotated[float, OptionDoc("mean cloud cover, 0 to 1", "Synthetic: 0 to 1.", Range(0, 1))] = (
+        0.5
+    )
     cloud_memory_h: Annotated[
-        float, Means("hours after which the clouds' correlation has fallen to 1/e", range=ABOVE_0)
+        float, OptionDoc("hours after which the clouds' correlation has fallen to 1/e", range=ABOVE_0)
     ] = 6.0
     wind_mean_m_s: Annotated[
         float,
-        Means("mean wind speed at the hub, m/s", "Synthetic: mean wind, m/s.", Range(0, 1000, above=True)),
+        OptionDoc(
+            "mean wind speed at the hub, m/s", "Synthetic: mean wind, m/s.", Range(0, 1000, above=True)
+        ),
     ] = 4.0
     """By default that of an inland site with small turbines."""
-    wind_shape: Annotated[float, Means("shape of the Weibull distribution of wind speeds", range=ABOVE_0)] = (
-        2.0
-    )
+    wind_shape: Annotated[
+        float, OptionDoc("shape of the Weibull distribution of wind speeds", range=ABOVE_0)
+    ] = 2.0
     wind_memory_h: Annotated[
-        float, Means("hours after which the wind's correlation has fallen to 1/e", range=ABOVE_0)
+        float, OptionDoc("hours after which the wind's correlation has fallen to 1/e", range=ABOVE_0)
     ] = 8.0
 
     def __post_init__(self) -> None:

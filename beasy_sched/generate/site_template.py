@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
 
-from beasy_sched.declared import ABOVE_0, Means
+from beasy_sched.declared import ABOVE_0, OptionDoc
 from beasy_sched.errors import ConfigError
 from beasy_sched.formats.site_file import default_site_text
 from beasy_sched.numbers import ANY_NUMBER, Range
@@ -34,37 +34,37 @@ _PCT: Final = Range(0, 100)
 class SiteSizes:
     """Sizes of a site file; those that are None follow from the others."""
 
-    battery_kwh: Annotated[float, Means("capacity of the battery; none: a site without one")] = 100.0
+    battery_kwh: Annotated[float, OptionDoc("capacity of the battery; none: a site without one")] = 100.0
     """0 for a site without one."""
     charge_kw: Annotated[
         float | None,
-        Means(
+        OptionDoc(
             f"largest power into the battery. [default: {_CHARGE_PER_H:g} of the capacity an hour]",
             range=ABOVE_0,
         ),
     ] = None
     discharge_kw: Annotated[
         float | None,
-        Means(
+        OptionDoc(
             f"largest power out of the battery. [default: {_DISCHARGE_PER_H:g} of the capacity an hour]",
             range=ABOVE_0,
         ),
     ] = None
-    soc_start_pct: Annotated[float, Means("state of charge at the start", range=_PCT)] = 50.0
+    soc_start_pct: Annotated[float, OptionDoc("state of charge at the start", range=_PCT)] = 50.0
     soc_target_pct: Annotated[
         float | None,
-        Means(
+        OptionDoc(
             "state of charge where each window should end. [default: as at the start]",
             range=_PCT,
         ),
     ] = None
     hydrogen_kg: Annotated[
         float,
-        Means("size of the hydrogen tank, half full at the start; none: a site without hydrogen"),
+        OptionDoc("size of the hydrogen tank, half full at the start; none: a site without hydrogen"),
     ] = 0.0
     electrolyzer_kw: Annotated[
         float | None,
-        Means(
+        OptionDoc(
             "largest power of the electrolyzer. "
             f"[default: {_ELECTROLYZER_KW_PER_KG:g} for each kg of the tank]",
             range=ABOVE_0,
@@ -72,35 +72,35 @@ class SiteSizes:
     ] = None
     fuel_cell_kw: Annotated[
         float | None,
-        Means(
+        OptionDoc(
             f"largest power of the fuel cell. [default: {_FUEL_CELL_KW_PER_KG:g} for each kg of the tank]",
             range=ABOVE_0,
         ),
     ] = None
     grid_kw: Annotated[
-        float, Means("largest power from the grid, or unlimited; none: a site without a connection")
+        float, OptionDoc("largest power from the grid, or unlimited; none: a site without a connection")
     ] = 0.0
     """0 for a site without a connection, infinity for one without a limit."""
     price_per_kwh: Annotated[
         float | None,
-        Means(
+        OptionDoc(
             "price of a kWh from the grid, EUR; requires --start. For other currencies, and prices by hour,"
             " change the file",
             range=ANY_NUMBER,
         ),
     ] = None
-    base_kw: Annotated[float, Means("constant base load besides the servers", range=Range(0))] = 0.0
-    step_s: Annotated[float, Means("length of a step", range=ABOVE_0)] = 300.0
-    window_h: Annotated[float, Means("length of a window", range=ABOVE_0)] = 72.0
+    base_kw: Annotated[float, OptionDoc("constant base load besides the servers", range=Range(0))] = 0.0
+    step_s: Annotated[float, OptionDoc("length of a step", range=ABOVE_0)] = 300.0
+    window_h: Annotated[float, OptionDoc("length of a window", range=ABOVE_0)] = 72.0
     start: Annotated[
         str | None,
-        Means("date and time of simulation time 0, with UTC offset, such as 2024-07-01T00:00:00+02:00"),
+        OptionDoc("date and time of simulation time 0, with UTC offset, such as 2024-07-01T00:00:00+02:00"),
     ] = None
     guard: Annotated[
         Literal["shed", "kill-all"],
-        Means("action of the storage guard on an energy shortage: kill as few jobs as necessary, or all"),
+        OptionDoc("action of the storage guard on an energy shortage: kill as few jobs as necessary, or all"),
     ] = "shed"
-    veto: Annotated[bool, Means("reject job starts that exceed the energy left in the time step")] = True
+    veto: Annotated[bool, OptionDoc("reject job starts that exceed the energy left in the time step")] = True
 
 
 def site_text(sizes: SiteSizes) -> str:
@@ -175,8 +175,9 @@ def _or(given: float | None, otherwise: float) -> float:
     return otherwise if given is None else given
 
 
-_OPTIONAL: Final = {"grid", "grid.tariff", "load", "time"}
-"""Sections of which the fields that are not given stay as they are in the program's file."""
+_OPTIONAL: Final = {"grid", "grid.tariff", "load"}
+"""Sections that are comments in the program's file, and of which the fields that are not given stay comments,
+as in the sections that are not."""
 
 
 def _filled_in(lines: list[str], values: dict[str, dict[str, Any]]) -> Iterator[str]:
@@ -184,17 +185,17 @@ def _filled_in(lines: list[str], values: dict[str, dict[str, Any]]) -> Iterator[
 
     Of several tables of one name, the first one gets the values.
     """
-    section, seen, here = "", set(), False
+    section, seen, here, optional = "", set(), False, False
     for line in lines:
-        if heading := re.fullmatch(r"(?:# )?(\[\[?)([a-z.]+)(\]\]?)", line):
-            section = heading[2]
+        if heading := re.fullmatch(r"(# )?(\[\[?)([a-z.]+)(\]\]?)", line):
+            section, optional = heading[3], heading[1] is None or heading[3] in _OPTIONAL
             here = section in values and section not in seen
             seen.add(section)
-            yield ("" if here else "# ") + "".join(heading.groups())
+            yield ("" if here else "# ") + "".join(heading.groups()[1:])
         elif field := re.fullmatch(r"(# )?(\w+) = (\S.*?)(?:\s+# (.*))?", line):
             mark, name, value, comment = field.groups()
             given = values.get(section, {}) if here else {}
-            stays = mark and section in _OPTIONAL
+            stays = mark and optional
             shown = "" if name in given or (here and not stays) else "# "
             if name in given:
                 value, comment = _toml(given[name]), _comment(name, given) or comment

@@ -20,8 +20,8 @@ import msgspec
 import numpy as np
 
 from beasy_sched.arrays import FloatArray, IntArray
-from beasy_sched.declared import ABOVE_0, AT_LEAST_1, HOSTS, SEEDS, Means, check
-from beasy_sched.energy.storage import require
+from beasy_sched.declared import ABOVE_0, AT_LEAST_1, HOSTS, SEEDS, OptionDoc, check
+from beasy_sched.energy.fields import require
 from beasy_sched.errors import ConfigError, PathLike
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.batsim_versions import BatsimFormat, job_for_batsim5, profile_for_batsim5
@@ -221,7 +221,7 @@ class WorkloadOptions:
 
     reference: Annotated[
         str,
-        Means(
+        OptionDoc(
             "server (preset or file) whose median P-state's speed turns run times into flops",
             "Take the median P-state's speed of this preset or server file as the reference speed "
             "(default: gros; greenslot-xeon for --workflows).",
@@ -229,7 +229,7 @@ class WorkloadOptions:
     ] = "gros"
     reference_speed_flops: Annotated[
         float | None,
-        Means(
+        OptionDoc(
             "that speed itself",
             "Speed at which a job takes its run time, such as 25.57Gf: cpu = run time x speed.",
             ABOVE_0,
@@ -238,7 +238,7 @@ class WorkloadOptions:
     ] = None
     hosts: Annotated[
         int | None,
-        Means(
+        OptionDoc(
             "hosts of the site (synthetic: 50; trace: as its header states, or its largest job needs)",
             "Hosts of the site (default: the trace's size; 50).",
             HOSTS,
@@ -246,7 +246,7 @@ class WorkloadOptions:
     ] = None
     walltimes: Annotated[
         bool | Literal["trace", "groups", "none"],
-        Means(
+        OptionDoc(
             "synthetic: whether jobs have walltimes, from five groups of overestimation (True). Trace: "
             '``"trace"`` (the requested time), ``"groups"`` or ``"none"``',
             "The trace's requested time; or five equal groups of jobs with 5, 3.33, 2, 1.43 and 1.11 times "
@@ -255,12 +255,12 @@ class WorkloadOptions:
     ]
     profile_type: Annotated[
         ProfileType,
-        Means(
+        OptionDoc(
             '``"parallel_homogeneous"`` (run times depend on the speed) or ``"delay"``',
             "A delay takes the same time at every speed and draws only idle power.",
         ),
     ] = "parallel_homogeneous"
-    seed: Annotated[int, Means("seed of all random numbers", range=SEEDS)] = 0
+    seed: Annotated[int, OptionDoc("seed of all random numbers", range=SEEDS)] = 0
 
     @property
     def speed_flops(self) -> float:
@@ -279,7 +279,7 @@ class SwfOptions(WorkloadOptions):
 
     start_s: Annotated[
         float | None,
-        Means(
+        OptionDoc(
             "start of the window after the trace's first submission",
             "Start of the window after the trace's first submission: seconds, or such as 3d or 12h.",
             Range(0),
@@ -287,55 +287,55 @@ class SwfOptions(WorkloadOptions):
         ),
     ] = None
     """Beginning of the window; None means the first submission."""
-    end_s: Annotated[float, Means("end of the window", unit="s")] = math.inf
+    end_s: Annotated[float, OptionDoc("end of the window", unit="s")] = math.inf
     """The window ends before it; it is counted in the same way."""
     absolute: Annotated[
         bool,
-        Means(
+        OptionDoc(
             "``start_s`` and ``end_s`` are in the trace's own time",
             "Read --from and --to in the trace's own time.",
         ),
     ] = False
     carry_over: Annotated[
         bool,
-        Means(
+        OptionDoc(
             "include jobs that the trace shows running when the window starts (submitted at 0, with what is "
             "left of them) or waiting then (submitted at 0.1)"
         ),
     ] = False
-    cores_per_host: Annotated[int, Means("processors of the trace per host; rounded up", range=HOSTS)] = 1
+    cores_per_host: Annotated[int, OptionDoc("processors of the trace per host; rounded up", range=HOSTS)] = 1
     keep_oversize: Annotated[
         bool,
-        Means(
+        OptionDoc(
             "keep jobs that need more hosts than the site has",
             "Keep jobs larger than --hosts (dropped otherwise).",
         ),
     ] = False
     processors: Annotated[
         Literal["allocated", "requested"],
-        Means(
+        OptionDoc(
             'which count to take, ``"allocated"`` or ``"requested"``; the other one where it is missing',
             "Processor count to use; falls back to the other one if missing.",
         ),
     ] = "allocated"
     requested_time_field: Annotated[
         int,
-        Means(
+        OptionDoc(
             "number of the field with the requested time; conversions of ALCF logs have it in 6",
             range=Range(1, FIELDS_A_ROW, whole=True),
         ),
     ] = SWF_FIELDS["requested_time_s"]
     keep: Annotated[
         Mapping[str, Collection[int]],
-        Means('values to keep of fields such as status, as ``{"status": {1}}``'),
+        OptionDoc('values to keep of fields such as status, as ``{"status": {1}}``'),
     ] = field(default_factory=dict)
     """The names are some of `FILTER_FIELDS`."""
-    min_run_s: Annotated[float, Means("drop jobs that ran for less", unit="s")] = 0.0
-    max_run_s: Annotated[float, Means("drop jobs that ran for longer", unit="s")] = math.inf
-    max_hosts: Annotated[int | None, Means("drop jobs that need more hosts", range=HOSTS)] = None
+    min_run_s: Annotated[float, OptionDoc("drop jobs that ran for less", unit="s")] = 0.0
+    max_run_s: Annotated[float, OptionDoc("drop jobs that ran for longer", unit="s")] = math.inf
+    max_hosts: Annotated[int | None, OptionDoc("drop jobs that need more hosts", range=HOSTS)] = None
     zero_run_time_s: Annotated[
         float | None,
-        Means(
+        OptionDoc(
             "run time, s, for jobs whose run time is 0 ({default}: omit them)",
             "Run time for jobs whose run time is 0 (otherwise dropped). Jobs without one are always dropped.",
             ABOVE_0,
@@ -344,17 +344,17 @@ class SwfOptions(WorkloadOptions):
     walltimes: Literal["trace", "groups", "none"] = "trace"
     missing_walltime: Annotated[
         float | Literal["drop", "none"],
-        Means(
+        OptionDoc(
             "walltime of jobs that requested none: a multiple of the run time, 'none' (no limit) or 'drop'",
             range=Range(1, 1e6),
         ),
     ] = 2.0
     clip_run_time: Annotated[
-        bool, Means("shorten jobs that ran longer than their walltime (otherwise Batsim kills them)")
+        bool, OptionDoc("shorten jobs that ran longer than their walltime (otherwise Batsim kills them)")
     ] = False
     chains: Annotated[
         Chains,
-        Means(
+        OptionDoc(
             'how preceding jobs and think times are handled: ``"none"``, ``"keep"`` or ``"wait"``',
             "Let jobs wait for the preceding job of the trace (column 17): keep submits them at the trace's "
             "times; wait submits them with that job, after whose end they wait for their think time (column "
@@ -362,9 +362,10 @@ class SwfOptions(WorkloadOptions):
         ),
     ] = "none"
     extras: Annotated[
-        Sequence[str], Means(f"give jobs these extra fields, for the scheduler: {', '.join(EXTRA_FIELDS)}")
+        Sequence[str],
+        OptionDoc(f"give jobs these extra fields, for the scheduler: {', '.join(EXTRA_FIELDS)}"),
     ] = ()
-    accept_damaged: Annotated[bool, Means("use the readable part of a truncated gzip file")] = False
+    accept_damaged: Annotated[bool, OptionDoc("use the readable part of a truncated gzip file")] = False
 
     def __post_init__(self) -> None:
         """Raise ConfigError for values that make no sense."""
@@ -393,39 +394,41 @@ BUSIEST_HOUR: Final = 14.0
 class SyntheticOptions(WorkloadOptions):
     """Parameters of `synthetic_workload`; the defaults are those of the project's scenarios."""
 
-    jobs: Annotated[int, Means("number of jobs", range=AT_LEAST_1)] = 900
+    jobs: Annotated[int, OptionDoc("number of jobs", range=AT_LEAST_1)] = 900
     hosts: int = 50
     day_shares: Annotated[
-        Sequence[float], Means("share of the arrivals of each day, for any number of days")
+        Sequence[float], OptionDoc("share of the arrivals of each day, for any number of days")
     ] = ARRIVAL_SHAPES["begin"]
     night_ratio: Annotated[
         float,
-        Means(
+        OptionDoc(
             "arrival rate at the quietest time of day over that at the busiest ({default}: no cycle)",
             "Arrival rate in the night over that at 14:00 (default: 1, no cycle; 0.3 for uniform).",
             Range(0, 1, above=True),
         ),
     ] = 1.0
     quiet_end_h: Annotated[
-        float, Means("hours at the end of the last day in which no job arrives", range=Range(0, 23))
+        float, OptionDoc("hours at the end of the last day in which no job arrives", range=Range(0, 23))
     ] = 0.0
     """The jobs of that day come before them."""
     gap_log_sd: Annotated[
         float,
-        Means(
+        OptionDoc(
             "standard deviation of the logarithm of the gaps between arrivals: 0 is even, 1 is as irregular "
             "as real users",
             range=Range(0, 10),
         ),
     ] = 1.0
-    run_median_s: Annotated[float, Means("median run time", range=Range(1), unit="s")] = 1800.0
+    run_median_s: Annotated[float, OptionDoc("median run time", range=Range(1), unit="s")] = 1800.0
     run_log_sd: Annotated[
-        float, Means("standard deviation of the logarithm of the run times", range=Range(0, 10))
+        float, OptionDoc("standard deviation of the logarithm of the run times", range=Range(0, 10))
     ] = 1.3
-    run_cap_s: Annotated[float, Means("longest run time", range=Range(1), unit="s")] = 6 * SECONDS_PER_HOUR
+    run_cap_s: Annotated[float, OptionDoc("longest run time", range=Range(1), unit="s")] = (
+        6 * SECONDS_PER_HOUR
+    )
     """Longer ones are cut to it."""
     host_shares: Annotated[
-        Mapping[int, float], Means("numbers of hosts that jobs request, and the share of each")
+        Mapping[int, float], OptionDoc("numbers of hosts that jobs request, and the share of each")
     ] = field(default_factory=lambda: {1: 70.0, 2: 15.0, 4: 15.0})
     walltimes: bool = True
 

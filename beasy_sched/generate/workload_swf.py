@@ -171,19 +171,19 @@ def _positions(options: SwfOptions) -> dict[str, int]:
     return positions
 
 
-def _report_findings(report: Report, found: SwfFindings) -> None:
-    report.rows = found.rows
-    if found.bad_rows:
-        report.dropped["cannot be read"] = found.bad_rows
-        report.examples["cannot be read"] = found.examples
+def _report_findings(report: Report, findings: SwfFindings) -> None:
+    report.rows = findings.rows
+    if findings.bad_rows:
+        report.dropped["cannot be read"] = findings.bad_rows
+        report.examples["cannot be read"] = findings.examples
         report.warnings.append(
-            f"{found.bad_rows} of {counted(found.rows, 'row')} cannot be read: {found.examples[0]}"
+            f"{findings.bad_rows} of {counted(findings.rows, 'row')} cannot be read: {findings.examples[0]}"
         )
-    if found.long_rows:
-        long = f"more than 18 fields in {counted(found.long_rows, 'row')}"
+    if findings.long_rows:
+        long = f"more than 18 fields in {counted(findings.long_rows, 'row')}"
         report.warnings.append(f"{long}: the first 18 were used")
-    if found.damage:
-        report.warnings.append(f"{found.damage}: only the jobs before that are included")
+    if findings.damage:
+        report.warnings.append(f"{findings.damage}: only the jobs before that are included")
 
 
 def workload_from_swf(

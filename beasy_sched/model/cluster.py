@@ -7,13 +7,13 @@ their hosts (`Progress`).
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import takewhile
 from typing import NamedTuple
 
 import numpy as np
 
-from beasy_sched.arrays import FloatArray, PStateArray, distinct
+from beasy_sched.arrays import FloatArray, PStateArray, all_of, distinct
 from beasy_sched.errors import PeerError, PolicyError
 from beasy_sched.limits import shortened
 from beasy_sched.model.host_states import BUSY, IDLE
@@ -48,6 +48,10 @@ class Cluster(HostTable):
         """Begin without jobs."""
         super().__init__(platform)
         self.queue = JobQueue()
+        self.shares_hosts = False
+        """Whether a job has been submitted that takes only a part of its hosts."""
+        self.departures = 0
+        """Number of waiting jobs that have left without having started."""
         self.running: dict[str, Job] = {}
         self.kill_pending = np.zeros(self.size, dtype=np.bool_)
         """Whether a kill is pending for the job on each host, [N]."""
@@ -89,6 +93,13 @@ class Cluster(HostTable):
         self.queue.append(job)
         return job
 
+    def reorder(self, jobs: Iterable[Job]) -> None:
+        """Move waiting jobs to the end of the queue, in this order."""
+        for job in jobs:
+            self.queue.remove(job)
+            self.queue.append(job)
+        self.departures += 1
+
     def start(self, job: Job, hosts: HostSet, now: float) -> HostSet:
         """Start a waiting job on ``hosts``. Raises PolicyError if Batsim would abort.
 
@@ -99,11 +110,11 @@ class Cluster(HostTable):
         if job.state is not JobState.WAITING or job.place < 0:
             where = job.state.value if job.state is not JobState.WAITING else "not in the queue"
             raise PolicyError(f"job {job.id} is {where}: it cannot be started")
-        if len(ids) != job.res:
-            raise PolicyError(f"job {job.id} requests {job.res} hosts and was given {len(ids)} ({hosts})")
+        if ids.size != job.res:
+            raise PolicyError(f"job {job.id} requests {job.res} hosts and was given {ids.size} ({hosts})")
         self.queue.check_holds(job)
         self.check_hosts(hosts, f"job {job.id} was given")
-        if not self._are_free(index):
+        if not (self.free[index] if type(index) is int else all_of(self.free[index])):
             raise PolicyError(f"job {job.id} was given hosts that are not free: {self._not_free(ids)}")
         job.state = JobState.RUNNING
         self.queue.remove(job)
@@ -123,7 +134,7 @@ class Cluster(HostTable):
             self.load[ids] = load = self.load_of(job, ids)
         self._move(hosts, IDLE, BUSY, now, load)
         self.free[index] = False
-        self.free_count -= len(ids)
+        self.free_count -= ids.size
         return hosts
 
     def end(self, job_id: str, state: JobState, now: float) -> Job:
@@ -163,7 +174,7 @@ class Cluster(HostTable):
         job.move(state)
         if job.place >= 0:
             self.queue.remove(job)
-        self.availability_version += 1
+        self.departures += 1
 
     def progress(self, jobs: Sequence[Job], now: float) -> Progress:
         """Return the progress of ``jobs`` at ``now`` (s), or at their end."""
@@ -238,7 +249,7 @@ class Cluster(HostTable):
 
     def _count_work(self, job: Job, now: float) -> None:
         """Add the work of a running job since it was last counted; must be called before its pace changes."""
-        if job.computes and len(job.hosts):
+        if job.computes and job.res:
             pace_flops = self._pace_flops
             if pace_flops is None:
                 pace_flops = float(self.speed_flops(job.hosts.ids).min())
@@ -247,10 +258,10 @@ class Cluster(HostTable):
 
     def _free_again(self, hosts: HostSet) -> None:
         ids = hosts.ids
-        self.availability_version += 1
+        self.hosts_version += 1
         if self.all_available and not self._some_requested:
             self.free[hosts.index] = True
-            self.free_count += len(ids)
+            self.free_count += ids.size
             return
         usable = self.available[ids] & ~self.sleep_requested[ids]
         self.free[ids] = usable

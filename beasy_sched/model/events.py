@@ -5,6 +5,7 @@ Events are frozen and valid once constructed. Times are seconds of simulated tim
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
 from typing import Any
 
@@ -161,10 +162,23 @@ class JobWithdrawn(Notify, frozen=True, gc=False):
 
 
 class JobRuns(Notify, frozen=True, gc=False):
-    """A waiting job is already running: it was started before the scheduler."""
+    """A waiting job runs: it was started before the scheduler, or by whoever places jobs."""
 
     job_id: str = ""
     hosts: HostSet = NO_HOSTS
+
+
+class JobNotStarted(Notify, frozen=True, gc=False):
+    """A job that the scheduler has started does not run; its `JobCompleted` follows."""
+
+    job_id: str = ""
+    reason: str = ""
+
+
+class QueueOrdered(Notify, frozen=True, gc=False):
+    """Waiting jobs have another order than that of their submission; jobs that are not named are first."""
+
+    job_ids: tuple[str, ...] = ()
 
 
 class LevelsMeasured(Notify, frozen=True, gc=False):
@@ -178,8 +192,8 @@ class PowerAnnounced(Notify, frozen=True, gc=False):
     """Production from now on, and prices for the step that begins."""
 
     power_w: float = 0.0
-    sun_w: float | None = None
-    """Solar part of the production, W; None if not given."""
+    parts_w: Mapping[str, float] = {}
+    """Known parts of the production, W, by kind of source (`energy.sources`)."""
     price_per_kwh: float | None = None
     """Price of energy from the grid; None if not given."""
     carbon_g_per_kwh: float | None = None
@@ -199,6 +213,8 @@ NOTICES = (
     MachinesChanged,
     JobWithdrawn,
     JobRuns,
+    JobNotStarted,
+    QueueOrdered,
     LevelsMeasured,
     PowerAnnounced,
     UnreadableNotice,

@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from beasy_sched.arrays import FloatArray, PStateArray, all_of, distinct, is_rising
+from beasy_sched.arrays import FloatArray, PStateArray, all_of, any_of, are_places, distinct
 from beasy_sched.errors import PolicyError
 from beasy_sched.model.host_power import PowerAccount, PowerModel
 from beasy_sched.model.host_states import ASLEEP, IDLE, SWITCHING_OFF, SWITCHING_ON, HostState
@@ -52,9 +52,9 @@ class HostTable:
         self.free = np.ones(size, dtype=np.bool_)
         """Whether each host is idle and available, so that it may be given to a job now."""
         self.free_count = size
-        self.availability_version = 0
-        """Counter that changes when a waiting job may be able to start: a host became free, or a waiting job
-        left."""
+        self.hosts_version = 0
+        """Counter that changes with the state, request or availability of any host, except at the start of
+        jobs: before it changes, no further host is free or ready for a command."""
         self.requested_pstate = np.full(size, NOT_REQUESTED, dtype=np.int16)
         """Requested P-state of each host until the command is sent; else `NOT_REQUESTED`."""
         self.requests = 0
@@ -122,8 +122,10 @@ class HostTable:
 
     def check_hosts(self, hosts: HostSet, who: str) -> None:
         """Raise PolicyError unless ``hosts`` are hosts of the platform, sorted, each once."""
-        ids = hosts.ids
-        if len(ids) and (ids.item(0) < 0 or ids.item(-1) >= self.size or not is_rising(ids)):
+        ids, index = hosts.ids, hosts.index
+        if type(index) is int and 0 <= index < self.size:
+            return
+        if not are_places(ids, self.size):
             raise PolicyError(
                 f"{who} hosts {ids.tolist()[:20]}: expected some of 0 to {self.size - 1}, sorted, each once"
             )
@@ -167,6 +169,20 @@ class HostTable:
         self._refresh_free(hosts)
         self._refresh_speed()
 
+    def take_over(self, hosts: HostIds, pstate: int, now: float) -> None:
+        """Take over the P-state of hosts without a job that others have put to sleep or woken."""
+        to_sleep = self.platform.sleep_of_kind[self.platform.kind_of[hosts]] == pstate
+        after = np.where(to_sleep, ASLEEP, IDLE)
+        before = self.state[hosts]
+        self.pstate[hosts] = pstate
+        for old in distinct(before):
+            for new in (ASLEEP, IDLE):
+                moved = (before == old) & (after == new)
+                if old != new and any_of(moved):
+                    self._move(HostSet(hosts[moved]), old, new, now)
+        self.drop_requests(hosts)
+        self._refresh_speed()
+
     def set_in_service(self, hosts: HostIds, in_service: bool) -> None:
         """Take hosts out of service, or put them back."""
         self.in_service[hosts] = in_service
@@ -198,8 +214,8 @@ class HostTable:
         """Change hosts from one `HostState` to another; ``load`` is the share of full load of busy ones."""
         ids, index, counts = hosts.ids, hosts.index, self._counts
         if counts is not None:
-            counts[before] -= len(ids)
-            counts[after] += len(ids)
+            counts[before] -= ids.size
+            counts[after] += ids.size
         else:
             by_kind = np.bincount(self.platform.kind_of[ids], minlength=len(self.state_counts))
             self.state_counts[:, before] -= by_kind
@@ -209,13 +225,8 @@ class HostTable:
         if self._account is not None:
             self._account.change(ids, before, after, self.pstate[ids], now, load)
 
-    def _are_free(self, index: HostIds | int) -> bool:
-        if isinstance(index, int):
-            return bool(self.free[index])
-        return all_of(self.free[index])
-
     def _refresh_free(self, hosts: HostIds) -> None:
-        self.availability_version += 1
+        self.hosts_version += 1
         self._wakes = None
         idle = self.state[hosts] == IDLE
         self.free[hosts] = idle & self.available[hosts] & ~self.sleep_requested[hosts]

@@ -68,7 +68,9 @@ class HostSet:
     def kept(self) -> HostSet:
         """Return the same set with a read-only copy of the ids."""
         ids = self.ids
-        if len(ids) == 1 and 0 <= ids.item() < MOST_HOSTS:
+        if type(self.index) is int:  # made by `one_host`
+            return self
+        if ids.size == 1 and 0 <= ids.item() < MOST_HOSTS:
             return one_host(ids.item())
         ids = ids.astype(np.intp)
         ids.setflags(write=False)
@@ -115,11 +117,11 @@ _INTERVAL = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 
 
 def _parse_interval(part: str) -> tuple[int, int]:
-    found = _INTERVAL.fullmatch(part)
-    if found is None:
+    match = _INTERVAL.fullmatch(part)
+    if match is None:
         raise ValueError(f"{part[:40]!r} is not a host id or an interval such as '0-3'")
-    first = int(found[1])
-    last = first if found[2] is None else int(found[2])
+    first = int(match[1])
+    last = first if match[2] is None else int(match[2])
     if last < first:
         raise ValueError(f"the interval {part!r} runs backwards")
     if last >= MOST_HOSTS:
@@ -128,7 +130,7 @@ def _parse_interval(part: str) -> tuple[int, int]:
 
 
 def _format(ids: HostIds) -> str:
-    size = len(ids)
+    size = ids.size
     if size == 0:
         return ""
     first, last = ids.item(0), ids.item(-1)

@@ -6,7 +6,7 @@ import math
 import struct
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any, Final
 
@@ -42,10 +42,15 @@ class JobState(Enum):
     """The job never started in the run."""
     REJECTED = "rejected"
     """The job could never have fit."""
+    CAME_BACK = "came back"
+    """A life of the job was ended by guard, policy or a broken host, and the job was submitted again: this
+    is not an outcome."""
 
 
 _NEXT: Final[dict[JobState, frozenset[JobState]]] = {
-    JobState.WAITING: frozenset({JobState.RUNNING, JobState.POSTPONED, JobState.REJECTED}),
+    JobState.WAITING: frozenset(
+        {JobState.RUNNING, JobState.POSTPONED, JobState.REJECTED, JobState.UNFINISHED}
+    ),
     JobState.RUNNING: frozenset(
         {
             JobState.FINISHED,
@@ -53,10 +58,24 @@ _NEXT: Final[dict[JobState, frozenset[JobState]]] = {
             JobState.WALLTIME_REACHED,
             JobState.KILLED,
             JobState.UNFINISHED,
+            JobState.CAME_BACK,
         }
     ),
+    **dict.fromkeys(
+        (
+            JobState.CAME_BACK,
+            JobState.FINISHED,
+            JobState.FAILED,
+            JobState.WALLTIME_REACHED,
+            JobState.KILLED,
+            JobState.UNFINISHED,
+            JobState.POSTPONED,
+            JobState.REJECTED,
+        ),
+        frozenset(),
+    ),
 }
-"""Legal transitions; the other states are final."""
+"""Legal transitions; most states are final."""
 
 ENDS: Final[dict[JobEnd, JobState]] = {
     JobEnd.SUCCESS: JobState.FINISHED,
@@ -87,6 +106,9 @@ class Terms(Struct, frozen=True, gc=False):
     """User's estimate of the run time, s, for a job without a walltime."""
     power_w: float | None = None
     """Power of one of the job's hosts while it computes, W, if given by the user."""
+    host_share: float = 1.0
+    """Share of each of its hosts that the job takes, above 0, at most 1: less than 1 where jobs can share
+    hosts (external placement only)."""
 
 
 NO_TERMS: Final = Terms()
@@ -107,6 +129,8 @@ def read_terms(job_id: str, members: Mapping[str, Any] | None, subtime_s: float)
     for name in ("deadline_s", "think_time_s", "estimate_s", "power_w"):
         if members.get(name) is not None:
             values[name] = _number(name, members[name])
+    if (share := members.get("host_share")) is not None:
+        values["host_share"] = _share(share)
     if values.get("deadline_s", math.inf) < subtime_s:
         raise TermsError(
             f"deadline_s: found {values['deadline_s']:g}, before the submission at {subtime_s:g} s"
@@ -133,6 +157,12 @@ def _number(name: str, value: Any) -> float:
     return float(value)
 
 
+def _share(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1:
+        raise TermsError(f"host_share: found {shortened(repr(value))}, expected a number above 0, at most 1")
+    return float(value)
+
+
 def _text(name: str, value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise TermsError(f"{name}: found {shortened(repr(value))}, expected a string")
@@ -153,6 +183,33 @@ def _workload(job_id: str) -> str:
     return job_id.partition("!")[0]
 
 
+class Past(Struct, frozen=True, gc=False):
+    """Earlier lives of a job that came back."""
+
+    first_id: str
+    """Id of the job as it was submitted, that of its lineage."""
+    subtime_s: float
+    """Time of the first submission, s."""
+    waited_s: float
+    """Sum of the waits of the earlier lives, s."""
+    saved_s: float
+    """Time of work that the earlier lives did and that this one continues, s."""
+
+
+class LifeShares(Struct, frozen=True, gc=False):
+    """Shares of the energy of one life of a job that has come back."""
+
+    first_id: str
+    useful: float
+    """Share of the work that a later life continued, or that the job finished with, 0 to 1."""
+    checkpoints: float
+    """Share of writing and reading checkpoints, 0 to 1; what is left was done again."""
+
+
+def _loses_nothing(job: Job) -> float:
+    return 0.0
+
+
 class Job:
     """Submitted job, without its actual run time."""
 
@@ -163,10 +220,13 @@ class Job:
         "expected_end_s",
         "hosts",
         "id",
+        "lose",
+        "past",
         "place",
         "postponed_for",
         "request",
         "res",
+        "shares",
         "start_order",
         "start_s",
         "state",
@@ -183,7 +243,8 @@ class Job:
         self.id = request.id
         self.res = request.res
         self.subtime_s = float(request.subtime)
-        self.walltime_s = math.inf if request.walltime is None else max(float(request.walltime), SHORTEST_S)
+        walltime_s = math.inf if request.walltime is None else float(request.walltime)
+        self.walltime_s = walltime_s if walltime_s > SHORTEST_S else SHORTEST_S
         self.terms = NO_TERMS
         """Deadline, workflow and predecessors."""
         self.state = JobState.WAITING
@@ -208,15 +269,33 @@ class Job:
         """Time up to which the job's work has been counted, s."""
         self.start_order = 0
         """Position of the job in the order of starts, from 1; 0 if it has not started."""
+        self.past: Past | None = None
+        """Earlier lives of the job; None for one that has not come back."""
+        self.shares: LifeShares | None = None
+        """Shares of this life's energy, once it has ended, if the job has several lives."""
+        self.lose: Callable[[Job], float] = _loses_nothing
+        """Function that returns `lost_if_killed_flops`."""
 
     def __repr__(self) -> str:
         return f"Job({self.id!r}, {self.state.value}, res={self.res}, walltime={self.walltime_s:g} s)"
 
     def move(self, state: JobState) -> None:
         """Change to ``state``. Raises PeerError if that is not a legal transition."""
-        if state not in _NEXT.get(self.state, ()):
+        if state not in _NEXT[self.state]:
             raise PeerError(f"job {self.id} is {self.state.value}: it cannot become {state.value}")
         self.state = state
+
+    @property
+    def first_id(self) -> str:
+        """Id of the job as it was submitted; differs from ``id`` once it has come back."""
+        return self.id if self.past is None else self.past.first_id
+
+    @property
+    def lost_if_killed_flops(self) -> float:
+        """Flops on each host of the running job that would have to be done again, or be lost, if it were
+        killed now: all without restarts, those since the last checkpoint with them. NaN if speeds are
+        unknown; 0 for a ``delay`` job."""
+        return self.lose(self)
 
     @property
     def size(self) -> float:
@@ -245,7 +324,7 @@ class JobQueue:
 
     __slots__ = (
         "_computes",
-        "_count",
+        "_end",
         "_filled",
         "_head",
         "_jobs",
@@ -256,6 +335,7 @@ class JobQueue:
         "_seen",
         "_subtime_s",
         "_walltime_s",
+        "count",
         "hosts_asked",
     )
 
@@ -270,8 +350,11 @@ class JobQueue:
         """Read-only views of the four arrays."""
         self._filled = 0
         """Number of positions in the arrays."""
+        self._end = 0
+        """Number of all positions."""
         self._head = 0
-        self._count = 0
+        self.count = 0
+        """Number of waiting jobs."""
         self.hosts_asked = 0
         """Total number of hosts requested by waiting jobs."""
         self._places: IndexArray | None = None
@@ -285,10 +368,10 @@ class JobQueue:
         return read_only(self._res), *times_s, read_only(self._computes)
 
     def __len__(self) -> int:
-        return self._count
+        return self.count
 
     def __iter__(self) -> Iterator[Job]:
-        for place in range(self._head, len(self._jobs)):
+        for place in range(self._head, self._end):
             job = self._jobs[place]
             if job is not _NO_JOB:
                 yield job
@@ -296,24 +379,20 @@ class JobQueue:
     @property
     def first(self) -> Job | None:
         """Return the job that has waited longest, or None."""
-        return self._jobs[self._head] if self._count else None
+        return self._jobs[self._head] if self.count else None
 
     def append(self, job: Job) -> None:
         """Add a job at the end."""
         self._places = self._least_res = self._longest_s = None
-        job.place = len(self._jobs)
+        job.place = self._end
         self._jobs.append(job)
-        self._count += 1
+        self._end += 1
+        self.count += 1
         self.hosts_asked += job.res
 
-    def _columns(self) -> tuple[IntArray, FloatArray, FloatArray, BoolArray]:
-        """Return read-only views of the columns, after adding all jobs to them."""
-        if self._filled < len(self._jobs):
-            self._fill()
-        return self._seen
-
     def _fill(self) -> None:
-        size = len(self._jobs)
+        """Add all jobs to the columns."""
+        size = self._end
         if size > len(self._res):
             self._res = np.resize(self._res, 2 * size)
             self._walltime_s = np.resize(self._walltime_s, 2 * size)
@@ -331,7 +410,11 @@ class JobQueue:
     def check_holds(self, job: Job) -> None:
         """Raise PolicyError unless this job itself is in the queue: not a copy, or a job that has left."""
         place = job.place
-        if not (type(place) is int and 0 <= place < len(self._jobs) and self._jobs[place] is job):
+        try:
+            holds = type(place) is int and place >= 0 and self._jobs[place] is job
+        except IndexError:
+            holds = False
+        if not holds:
             raise PolicyError(f"job {job.id} is not in the queue: was it copied, or made by the policy?")
 
     def remove(self, job: Job) -> None:
@@ -340,28 +423,28 @@ class JobQueue:
         jobs, place = self._jobs, job.place
         jobs[place] = _NO_JOB
         job.place = -1
-        self._count -= 1
+        self.count -= 1
         self.hosts_asked -= job.res
-        if not self._count:
+        if not self.count:
             jobs.clear()
-            self._head = self._filled = 0
+            self._head = self._filled = self._end = 0
             return
         if place < self._filled:
             self._res[place] = _GONE
         while jobs[self._head] is _NO_JOB:
             self._head += 1
-        if len(jobs) > 64 and 2 * self._count < len(jobs):
+        if self._end > 64 and 2 * self.count < self._end:
             self._compact()
 
     def _compact(self) -> None:
         self._fill()
-        places = np.flatnonzero(self._res[: len(self._jobs)] != _GONE)
+        places = np.flatnonzero(self._res[: self._end] != _GONE)
         for column in (self._res, self._walltime_s, self._subtime_s, self._computes):
             column[: len(places)] = column[places]
         self._jobs = [job for job in self._jobs if job is not _NO_JOB]
         for place, job in enumerate(self._jobs):
             job.place = place
-        self._head, self._filled = 0, len(self._jobs)
+        self._head, self._filled, self._end = 0, len(self._jobs), len(self._jobs)
 
     def at(self, place: int) -> Job:
         """Return the job at a position of the arrays."""
@@ -370,22 +453,30 @@ class JobQueue:
     @property
     def res(self) -> IntArray:
         """Hosts requested, by position; an empty position requests more than any platform has."""
-        return self._columns()[0][self._head : len(self._jobs)]
+        if self._filled < self._end:
+            self._fill()
+        return self._seen[0][self._head : self._end]
 
     @property
     def walltime_s(self) -> FloatArray:
         """Walltimes by position, s."""
-        return self._columns()[1][self._head : len(self._jobs)]
+        if self._filled < self._end:
+            self._fill()
+        return self._seen[1][self._head : self._end]
 
     @property
     def subtime_s(self) -> FloatArray:
         """Submission times by position, s."""
-        return self._columns()[2][self._head : len(self._jobs)]
+        if self._filled < self._end:
+            self._fill()
+        return self._seen[2][self._head : self._end]
 
     @property
     def computes(self) -> BoolArray:
         """Whether jobs load their hosts, by position."""
-        return self._columns()[3][self._head : len(self._jobs)]
+        if self._filled < self._end:
+            self._fill()
+        return self._seen[3][self._head : self._end]
 
     @property
     def least_res(self) -> int:
@@ -414,12 +505,29 @@ _COLUMNS = ("subtime_s", "start_s", "end_s", "walltime_s", "energy_j", "res")
 _packed: Final = struct.Struct(f"{len(_COLUMNS)}d").pack
 _STATES = list(JobState)
 _CODES = {state: code for code, state in enumerate(_STATES)}
+NOT_OUTCOMES: Final = (JobState.WAITING, JobState.RUNNING, JobState.CAME_BACK)
+"""States that are not outcomes of jobs."""
+
+
+class RestartEnergies(Struct, frozen=True, gc=False):
+    """Energies of jobs that came back, J."""
+
+    useful_j: float = 0.0
+    """In earlier lives of jobs that finished: work that was not done again."""
+    costs_j: float = 0.0
+    """In last lives of jobs that finished: writing and reading checkpoints."""
+    redone_j: float = 0.0
+    """In lives after which a job came back: work that was done again."""
+    saved_j: float = 0.0
+    """In lives after which a job came back: work that a later life continued."""
+    checkpoints_j: float = 0.0
+    """In all lives: writing and reading checkpoints."""
 
 
 class Outcomes:
-    """One row per job that has left the system."""
+    """One row per job that has left the system, and one per earlier life of a job that came back."""
 
-    __slots__ = ("_rows", "_state", "ids")
+    __slots__ = ("_finished", "_pasts", "_rows", "_shares", "_state", "ids")
 
     def __init__(self) -> None:
         """Begin without rows."""
@@ -427,24 +535,42 @@ class Outcomes:
         self._rows = bytearray()
         """The `_COLUMNS` of every job, one job after the other, as numbers of eight bytes."""
         self._state = array("b")
+        self._pasts: dict[int, Past] = {}
+        """Earlier lives of the jobs that came back, by the row of their last life."""
+        self._shares: dict[int, LifeShares] = {}
+        """Shares of the energy of lives, by row, of jobs that came back."""
+        self._finished: set[str] = set()
+        """Ids of lineages of which a life has finished."""
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    @property
+    def names(self) -> list[str]:
+        """Ids of the rows; that of its lineage for the last life of a job that came back."""
+        if not self._pasts:
+            return self.ids
+        names = self.ids[:]
+        for row, past in self._pasts.items():
+            names[row] = past.first_id
+        return names
 
     def add(self, job: Job) -> None:
         """Add a job whose state is final."""
         self.ids.append(job.id)
         self._rows += _packed(job.subtime_s, job.start_s, job.end_s, job.walltime_s, job.energy_j, job.res)
         self._state.append(_CODES[job.state])
+        if job.shares is not None:
+            self._shares[len(self.ids) - 1] = job.shares
+        if job.past is not None and job.state is not JobState.CAME_BACK:
+            self._pasts[len(self.ids) - 1] = job.past
+            if job.state in (JobState.FINISHED, JobState.FAILED):
+                self._finished.add(job.past.first_id)
 
     def counts(self, first: int = 0, end: int | None = None) -> dict[str, int]:
         """Count the outcomes by name, including those with no jobs; of the rows ``first`` to ``end`` only."""
         counter = Counter(self._state[first:end])
-        return {
-            state.value: counter[code]
-            for code, state in enumerate(_STATES)
-            if state not in (JobState.WAITING, JobState.RUNNING)
-        }
+        return {state.value: counter[code] for code, state in enumerate(_STATES) if state not in NOT_OUTCOMES}
 
     def energy_j(
         self, *states: JobState, until_s: float = math.inf, running_j: Mapping[str, float] | None = None
@@ -460,6 +586,27 @@ class Outcomes:
         for row in np.flatnonzero(chosen).tolist():
             spent_j[row] = known_j.get(self.ids[row], spent_j[row])
         return float(np.nansum(spent_j[chosen]))
+
+    def restart_energies(
+        self, until_s: float = math.inf, running_j: Mapping[str, float] | None = None
+    ) -> RestartEnergies:
+        """Return energies up to ``until_s`` of jobs that came back; ``running_j`` is as in `energy_j`."""
+        numbers, known_j, total = self._numbers(), running_j or {}, RestartEnergies()
+        for row, shares in self._shares.items():
+            spent_j = known_j.get(self.ids[row], numbers["energy_j"].item(row))
+            if not numbers["start_s"][row] < until_s or math.isnan(spent_j):
+                continue
+            useful_j, costs_j = spent_j * shares.useful, spent_j * shares.checkpoints
+            came_back = self._state[row] == _CODES[JobState.CAME_BACK]
+            finished = shares.first_id in self._finished
+            total = RestartEnergies(
+                total.useful_j + (useful_j if came_back and finished else 0.0),
+                total.costs_j + (0.0 if came_back else costs_j),
+                total.redone_j + (spent_j - useful_j - costs_j if came_back else 0.0),
+                total.saved_j + (useful_j if came_back else 0.0),
+                total.checkpoints_j + costs_j,
+            )
+        return total
 
     def columns(self) -> dict[str, npt.NDArray[Any]]:
         """Return the columns as arrays; times in s, NaN for a job that never started."""
@@ -490,13 +637,22 @@ class Outcomes:
         """
         columns = self._numbers()
         started = np.isfinite(columns["start_s"]) & np.isfinite(columns["end_s"])
-        wait_s = (columns["start_s"] - columns["subtime_s"])[started]
-        run_s = (columns["end_s"] - columns["start_s"])[started]
         used_s = np.minimum(columns["end_s"], until_s)[started] - columns["start_s"][started]
-        slowdown = bounded_slowdown(wait_s, run_s)
+        host_seconds = float((used_s * columns["res"][started]).sum())
+        wait_s, run_s = columns["start_s"] - columns["subtime_s"], columns["end_s"] - columns["start_s"]
+        behind_s = wait_s
+        if self._shares:  # a job counts once, with the sum of its waits
+            started &= np.array(self._state) != _CODES[JobState.CAME_BACK]
+            behind_s = wait_s.copy()
+            for row, past in self._pasts.items():
+                run_s[row] += past.saved_s
+                wait_s[row] += past.waited_s
+                behind_s[row] = columns["end_s"][row] - past.subtime_s - run_s[row]
+        wait_s, run_s = wait_s[started], run_s[started]
+        slowdown = bounded_slowdown(behind_s[started], run_s)
         result: dict[str, float | int | None] = {
             "started": int(started.sum()),
-            "host_seconds": float((used_s * columns["res"][started]).sum()),
+            "host_seconds": host_seconds,
         }
         for name, values in (("waiting_s", wait_s), ("bounded_slowdown", slowdown)):
             result[f"{name}_mean"] = float(values.mean()) if len(values) else None

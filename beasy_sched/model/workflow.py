@@ -12,7 +12,7 @@ from collections import Counter, deque
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from beasy_sched.model.jobs import Job, Outcomes, Terms
+from beasy_sched.model.jobs import Job, JobState, Outcomes, Terms
 from beasy_sched.units import TIME_TOLERANCE_S
 
 
@@ -160,13 +160,16 @@ class Workflows:
         return False
 
     def end(self, job: Job, at_s: float, *, finished: bool) -> None:
-        """Record that a job ended or was rejected at ``at_s``; ``finished``: its successors may start."""
-        terms = job.terms
-        self.held.pop(job.id, None)
-        self._settled_s.pop(job.id, None)
+        """Record that a job ended or was rejected at ``at_s``; ``finished``: its successors may start.
+
+        Not to be called for a life after which the job comes back.
+        """
+        terms, job_id = job.terms, job.first_id
+        self.held.pop(job_id, None)
+        self._settled_s.pop(job_id, None)
         if self.watches_all:
-            self._note(job.id, at_s, finished)
-            self._changed += self._successors.pop(job.id, ())
+            self._note(job_id, at_s, finished)
+            self._changed += self._successors.pop(job_id, ())
         if terms.phase is not None and not terms.after:
             self._phases[terms.workflow][terms.phase] -= 1
             self._phase_end_s[terms.workflow, terms.phase] = at_s
@@ -175,6 +178,11 @@ class Workflows:
             if self.held and not (finished and self._phases[terms.workflow][terms.phase]):
                 members = self._members.get(terms.workflow, ())
                 self._changed += [member for member in members if member.id in self.held]
+
+    def replace(self, before: Job, after: Job) -> None:
+        """Let the next life of a job that came back take the place of the one before, with its terms."""
+        if before.terms.deadline_s < math.inf:
+            self.with_deadline[self.with_deadline.index(before)] = after
 
     def release(self, now: float) -> Iterator[tuple[Job, str]]:
         """Yield jobs that are no longer held, with the reason why they can never start, or "" if they can."""
@@ -203,7 +211,7 @@ class Workflows:
         They name a job that was not ``submitted``, or, if there is ``nothing_else`` to run or to wait for,
         they wait for each other.
         """
-        if nothing_else and self.next_call_s is None:
+        if nothing_else and self.next_s == math.inf:
             return [*self.held.values()]
         return [job for job in self.held.values() if any(each not in submitted for each in job.terms.after)]
 
@@ -233,8 +241,8 @@ class Workflows:
         return max(max(ends_s, default=-math.inf) + terms.think_time_s, job.subtime_s)
 
     @property
-    def next_call_s(self) -> float | None:
-        """Return the latest time for the next call of `release`, s; None if it can wait for the next event.
+    def next_s(self) -> float:
+        """Return the latest time for the next call of `release`, s; infinite if it can wait for an event.
 
         This is the end of the next think time or instant of submissions, or immediately if the policy itself
         has rejected predecessors of held jobs.
@@ -243,7 +251,7 @@ class Workflows:
             return -math.inf
         while self._timers and self._timers[0][1] not in self.held:  # rejected meanwhile
             heapq.heappop(self._timers)
-        return self._timers[0][0] if self._timers else None
+        return self._timers[0][0] if self._timers else math.inf
 
     def _free(self, job: Job) -> None:
         """Release a job."""
@@ -264,11 +272,12 @@ class Workflows:
         """Process the jobs that have ended so far."""
         self.watches_all = True
         columns = self._outcomes.columns()
-        finished = columns["state"] == "finished"
-        for job_id, end_s, well in zip(
-            self._outcomes.ids, columns["end_s"].tolist(), finished.tolist(), strict=True
+        finished, ended = columns["state"] == "finished", columns["state"] != JobState.CAME_BACK.value
+        for job_id, end_s, well, has_ended in zip(
+            self._outcomes.names, columns["end_s"].tolist(), finished.tolist(), ended.tolist(), strict=True
         ):
-            self._note(job_id, end_s, well)
+            if has_ended:
+                self._note(job_id, end_s, well)
 
     def _note(self, job_id: str, at_s: float, finished: bool) -> None:
         self._ended_s[job_id] = at_s

@@ -84,8 +84,8 @@ def deadlines_part(jobs: Iterable[Job]) -> DueJobsPart:
 
 
 def _worst(outcomes: Iterable[str]) -> str:
-    found = set(outcomes)
-    return next(outcome for outcome in ("refused", "missed", "met") if outcome in found)
+    present = set(outcomes)
+    return next(outcome for outcome in ("refused", "missed", "met") if outcome in present)
 
 
 def _counts(what: str, outcomes: Mapping[str, str]) -> dict[str, int]:

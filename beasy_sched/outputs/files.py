@@ -6,21 +6,27 @@ JSON object per line and action, with its rule.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from pathlib import Path
-from typing import Annotated, Any, Final, Protocol
+from typing import Annotated, Any, Final, Literal, Protocol, TypeAlias
 
 import msgspec
+import numpy as np
 import numpy.typing as npt
 
+from beasy_sched.energy.devices.battery import BatterySpec
+from beasy_sched.energy.devices.device import Device
+from beasy_sched.energy.devices.hydrogen import HydrogenSpec
+from beasy_sched.energy.sources import KINDS as SOURCES
 from beasy_sched.engine import Session
 from beasy_sched.engine.actions import NO_FACTS, Facts
 from beasy_sched.engine.observed import Observer
 from beasy_sched.engine.power_side import PowerSide, TraceRow
-from beasy_sched.errors import ConfigError, Failures, InputError, PolicyError
+from beasy_sched.errors import ConfigError, Failures, InputError, PolicyError, why
 from beasy_sched.formats.atomic import (
     PartFile,
     check_leftover,
@@ -69,47 +75,100 @@ _GRID: Final[dict[str, str]] = {
     "clear_sky_w": "clear_sky_w",
 }
 """Columns of a site with a grid or a base load only; empty where a value is unknown."""
-
-_SUN: Final = "sun_w"
-_CORRECTIONS: Final = ("correction_j", "correction_kg")
-"""Columns of a run whose storage is measured."""
-
-_COLUMNS: Final[dict[str, str]] = {
-    "step": "step",
-    "start_s": "start_s",
-    "duration_s": "record.dt_s",
-    "renewable_w": "record.renew_w",
-    _SUN: "sun_w",
-    "demand_w": "record.demand_w",
-    "charge_w": "record.charge_w",
-    "discharge_w": "record.discharge_w",
-    "electrolyzer_w": "record.electrolyzer_w",
-    "fuel_cell_w": "record.fuel_cell_w",
-    "curtailed_w": "record.curtailed_w",
-    "unserved_w": "record.unserved_w",
-    **_GRID,
-    "planned_electrolyzer_w": "record.planned_electrolyzer_w",
-    "planned_fuel_cell_w": "record.planned_fuel_cell_w",
-    "consumed_kwh": "record.consumed_kwh",
-    "soc_pct": "record.soc_after_pct",
-    "hydrogen_kg": "record.hydrogen_after_kg",
-    "residual_j": "record.residual_j",
-    **{name: name for name in _CORRECTIONS},
+_CHARGING: Final[dict[str, str]] = {
+    "grid_charge_w": "record.grid_charge_w",
+    "grid_discharge_w": "grid_discharge_w",
 }
-"""Columns of the trace in order, with the `TraceRow` value of each; powers are means over the step, levels
-those at its end."""
+"""Columns of a site whose grid charges the battery: the parts of its charge and discharge from the grid."""
 
-_PLANNED: Final[dict[str, Callable[[Plan], npt.NDArray[Any] | None]]] = {
-    "planned_renewable_w": lambda plan: plan.power.renew_w,
-    "planned_load_w": lambda plan: plan.power.load_w,
-    "planned_envelope_w": lambda plan: plan.power.envelope_w,
-    "planned_charge_w": lambda plan: plan.power.charge_w,
-    "planned_discharge_w": lambda plan: plan.power.discharge_w,
-    "planned_soc_pct": lambda plan: plan.soc_pct[1:],
-    "planned_hydrogen_kg": lambda plan: plan.power.hydrogen_kg[1:],
-    "planned_servers_on": lambda plan: None if plan.servers is None else plan.servers.on_count,
-}
-"""Further columns of a run with a plan, of a whole window each; empty outside its windows."""
+Reader: TypeAlias = Callable[[TraceRow], Any]
+"""Reads the value of a column from a row."""
+
+_BEFORE: Final = {name: f"record.{name}" for name in ("curtailed_w", "unserved_w")}
+_AFTER: Final = {"consumed_kwh": "record.consumed_kwh"}
+_MAIN: Final[tuple[type[Device], ...]] = (BatterySpec, HydrogenSpec)
+"""Devices whose columns every trace has, with or without them."""
+
+
+def _columns(
+    sources: Collection[str],
+    devices: Sequence[type[Device]],
+    *,
+    metered: bool,
+    cooled: bool,
+    charging: bool,
+    measured: bool,
+) -> dict[str, Reader]:
+    """Return the columns of the trace in order; powers are means over the step, levels those at its end."""
+    kinds = (*_MAIN, *devices)
+    at: dict[str, Reader] = {name: attrgetter(name) for name in ("step", "start_s")}
+    at["duration_s"], at["renewable_w"] = attrgetter("record.dt_s"), attrgetter("record.renew_w")
+    at |= {kind.column: _part_of(name) for name, kind in SOURCES.items() if name in sources}
+    at["demand_w"] = attrgetter("record.demand_w")
+    if cooled:
+        at["cooling_w"] = attrgetter("record.cooling_w")
+    for kind in kinds:
+        at |= {kind.columns.into: _of_device(kind, "in_w"), kind.columns.out: _of_device(kind, "out_w")}
+    at |= {name: attrgetter(path) for name, path in _BEFORE.items()}
+    at |= {name: attrgetter(path) for name, path in _GRID.items() if metered}
+    at |= {name: attrgetter(path) for name, path in _CHARGING.items() if charging}
+    for kind in kinds:
+        if kind.fields is not None and kind.fields.planned:
+            names = (f"planned_{name}" for name in kind.columns[:2])
+            at |= {name: attrgetter(f"record.{name}") for name in names}
+    at |= {name: attrgetter(path) for name, path in _AFTER.items()}
+    at |= {kind.columns.level: _of_device(kind, "shown") for kind in kinds}
+    at["residual_j"] = attrgetter("record.residual_j")
+    if measured:
+        at |= {kind.columns.correction: attrgetter(kind.fields.correction) for kind in kinds if kind.fields}
+    return at
+
+
+def _of_device(kind: type[Device], part: Literal["in_w", "out_w", "shown"]) -> Reader:
+    """Return what reads a power or the level of a device: a `DeviceStep`'s field, or the record's own."""
+    if kind.fields is None:
+        section, of_step = kind.section, attrgetter(part)
+        return lambda row: of_step(row.record.others[section])
+    own = {"in_w": kind.columns.into, "out_w": kind.columns.out, "shown": kind.fields.shown}
+    return attrgetter(f"record.{own[part]}")
+
+
+def _part_of(kind: str) -> Reader:
+    return lambda row: row.parts_w.get(kind)
+
+
+def _plan_columns(devices: Sequence[type[Device]]) -> dict[str, Callable[[Plan], npt.NDArray[Any] | None]]:
+    """Return further columns of a run with a plan, of a whole window each; empty outside its windows."""
+    columns: dict[str, Callable[[Plan], npt.NDArray[Any] | None]] = {
+        f"planned_{name}": attrgetter(f"power.{path}")
+        for name, path in (("renewable_w", "renew_w"), ("load_w", "load_w"), ("envelope_w", "envelope_w"))
+    }
+    for kind in (*_MAIN, *devices):
+        if kind.fields is None or not kind.fields.planned:  # the powers of others are in each row
+            columns |= {f"planned_{kind.columns.into}": _of_plan(kind, "in_w")}
+            columns |= {f"planned_{kind.columns.out}": _of_plan(kind, "out_w")}
+    columns |= {f"planned_{kind.columns.level}": _of_plan(kind, "level") for kind in (*_MAIN, *devices)}
+    columns["planned_servers_on"] = lambda plan: None if plan.servers is None else plan.servers.on_count
+    return columns
+
+
+def _of_plan(
+    kind: type[Device], part: Literal["in_w", "out_w", "level"]
+) -> Callable[[Plan], npt.NDArray[Any]]:
+    """Return what reads the planned powers, or the levels at the ends of steps, of a device."""
+
+    def read(plan: Plan) -> npt.NDArray[Any]:
+        if kind.fields is not None and part == "level":
+            levels: npt.NDArray[Any] = attrgetter(kind.fields.shown_plan)(plan)
+            return levels[1:]
+        if kind.fields is not None:
+            own = kind.columns.into if part == "in_w" else kind.columns.out
+            return np.asarray(getattr(plan.power, own))
+        device = next(each for each in plan.storage.devices if each.section == kind.section)
+        flows = plan.power.flows_of(device)
+        return np.asarray(device.shown(flows.level[1:]) if part == "level" else getattr(flows, part))
+
+    return read
 
 
 def trace_csv(
@@ -117,34 +176,40 @@ def trace_csv(
     plans: PlanStore | None = None,
     *,
     metered: bool = False,
-    sun: bool = False,
+    cooled: bool = False,
+    charging: bool = False,
+    sources: Collection[str] = (),
+    devices: Sequence[type[Device]] = (),
     measured: bool = False,
     header: bool = True,
 ) -> str:
     """Return the rows as CSV text; numbers have enough digits to distinguish them.
 
-    ``metered`` adds the columns of a site with a grid or a base load, ``sun`` that of solar power,
-    ``measured`` those of a measured storage; without ``header``, the text continues another one.
+    ``metered`` adds the columns of a site with a grid or a base load, ``cooled`` that of cooling,
+    ``charging`` those of a grid that charges the battery, ``sources`` those of kinds of source, ``devices``
+    those of devices other than battery and hydrogen, ``measured`` those of a measured storage; without
+    ``header``, the text continues another one.
     """
-    left_out = {*(() if metered else _GRID), *(() if sun else (_SUN,)), *(() if measured else _CORRECTIONS)}
-    columns = {name: path for name, path in _COLUMNS.items() if name not in left_out}
-    lines = [",".join((*columns, *(_PLANNED if plans is not None else ())))] if header else []
-    read = attrgetter(*columns.values())
+    columns = _columns(sources, devices, metered=metered, cooled=cooled, charging=charging, measured=measured)
+    of_plan = _plan_columns(devices) if plans is not None else {}
+    lines = [",".join((*columns, *of_plan))] if header else []
+    readers = tuple(columns.values())
     window, planned = -1, [""]
     for row in rows:
-        values = ["" if value is None or value != value else repr(value) for value in read(row)]
+        fields = (read(row) for read in readers)
+        values = ["" if value is None or value != value else repr(value) for value in fields]
         if plans is not None:
             place = plans.place(row.start_s)
             if place is not None and place.window != window:
-                window, planned = place.window, _planned_cells(plans[place.window])
-            values.append("," * (len(_PLANNED) - 1) if place is None else planned[place.step])
+                window, planned = place.window, _planned_cells(plans[place.window], of_plan)
+            values.append("," * (len(of_plan) - 1) if place is None else planned[place.step])
         lines.append(",".join(values))
     return "".join(line + "\n" for line in lines)
 
 
-def _planned_cells(plan: Plan) -> list[str]:
+def _planned_cells(plan: Plan, of_plan: Mapping[str, Callable[[Plan], npt.NDArray[Any] | None]]) -> list[str]:
     """Return the planned columns of each step of a window."""
-    columns = [get(plan) for get in _PLANNED.values()]
+    columns = [get(plan) for get in of_plan.values()]
     cells = ([""] * plan.steps if column is None else map(repr, column.tolist()) for column in columns)
     return [",".join(row) for row in zip(*cells, strict=True)]
 
@@ -152,7 +217,7 @@ def _planned_cells(plan: Plan) -> list[str]:
 _CHUNK = 1 << 16
 
 
-class _Line(msgspec.Struct, omit_defaults=True, gc=False):
+class _DecisionLine(msgspec.Struct, omit_defaults=True, gc=False):
     time: float
     action: str
     job: str = ""
@@ -187,10 +252,10 @@ class DecisionLogFile(PartFile):
 
         Raises PolicyError for facts that are neither numbers nor strings.
         """
-        known = (facts if type(facts) is dict else dict(facts)) if facts else None
+        fact_dict = (facts if type(facts) is dict else dict(facts)) if facts else None
         buffer = self._buffer
         try:
-            _encode_into(_Line(time_s, action, job, hosts, rule, known), buffer, -1)
+            _encode_into(_DecisionLine(time_s, action, job, hosts, rule, fact_dict), buffer, -1)
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             raise PolicyError(
                 f"{action} of {job or hosts}: its rule or facts cannot be logged: {error}"
@@ -266,8 +331,8 @@ class RunFiles:
         """Folder of the prefix; None without a prefix."""
         self._traced = 0
         """Number of rows of the energy trace that have been written."""
-        self._sun = False
-        """Whether the energy trace has the column of solar power."""
+        self._sources: Collection[str] = ()
+        """Kinds of source that the energy trace has columns of."""
         self._measured = False
         """Whether the energy trace has the columns of measured levels."""
         self._windows_kept = False
@@ -312,11 +377,20 @@ class RunFiles:
 
     def add(self, name: str, text: str) -> None:
         """Add a further file to those of the run. Raises InputError if it cannot be written."""
+        self.add_parts(name, (text,))
+
+    def add_parts(self, name: str, parts: Iterable[str | bytes]) -> None:
+        """Add a further file, part by part, as `add` does."""
         if self.prefix is not None and self._folder is not None:
             path, failed = both_paths_of(self.prefix, name)
             part = PartFile(path, folder=self._folder)
-            part.write(text)
-            self._set.add(part, failed)
+            try:
+                for text in parts:
+                    part.write(text)
+                self._set.add(part, failed)
+            except BaseException:
+                part.discard()
+                raise
 
     def finish(self, session: Session, error: str | None = None, *, whole: bool = False) -> RunSummary:
         """Give the files their final names, and return the summary.
@@ -350,6 +424,16 @@ class RunFiles:
         self.discard()
         failures.raise_first()
         return summary
+
+    @contextlib.contextmanager
+    def finished_on_error(self, session: Session) -> Iterator[None]:
+        """Write the files of a failed run if the block raises, whatever it is, and raise that."""
+        try:
+            yield
+        except BaseException as error:
+            with contextlib.suppress(Exception):  # report the first error
+                self.finish(session, why(error))
+            raise
 
     def _add_late(self, session: Session, failures: Failures) -> None:
         """Add the files that are not opened at the start of the run."""
@@ -391,10 +475,18 @@ class RunFiles:
         first, self._traced = self._traced, len(power.trace)
         rows = power.trace[first:]
         if not first:
-            self._sun, self._measured = power.production.sun_told, power.levels_measured
+            self._sources, self._measured = {*power.inputs.told}, power.inputs.levels_told
         metered = power.site.metered
         return trace_csv(
-            rows, power.plans, metered=metered, sun=self._sun, measured=self._measured, header=not first
+            rows,
+            power.plans,
+            metered=metered,
+            cooled=power.site.cooling is not None,
+            charging=power.contents is not None,
+            sources=self._sources,
+            devices=[type(device) for device in power.site.storage.other_devices],
+            measured=self._measured,
+            header=not first,
         )
 
     def discard(self) -> None:
@@ -436,8 +528,8 @@ def _recover(prefix: str, folder: HeldFolder) -> list[Path]:
     part = leftover(place, folder)
     text = b"" if part is None else read_bytes(part)
     if not text:
-        why = "no window had ended" if part is not None else "no .part files with this prefix"
-        raise InputError(place, f"nothing can be recovered: {why}")
+        reason = "no window had ended" if part is not None else "no .part files with this prefix"
+        raise InputError(place, f"nothing can be recovered: {reason}")
     try:
         kept = _KEPT.decode(text)
     except Malformed as error:

@@ -20,8 +20,8 @@ _DONE: Final = {"postponed": "postpone", "rejected": "reject", "killed": "kill"}
 
 def words_in(summary: RunSummary | None) -> Sentences:
     """Return the words of a run's policy if it is a user's own; else none."""
-    told = (None if summary is None else summary.words) or {}
-    return {(done, rule): Words(*words) for done, rules in told.items() for rule, words in rules.items()}
+    by_action = (None if summary is None else summary.words) or {}
+    return {(done, rule): Words(*words) for done, rules in by_action.items() for rule, words in rules.items()}
 
 
 def in_words(outcome: str, rule: str, hosts: int | None = None, own: Sentences | None = None) -> str:
@@ -30,8 +30,8 @@ def in_words(outcome: str, rule: str, hosts: int | None = None, own: Sentences |
     ``own`` are the words of a user's policy. A rule without words is shown by its name.
     """
     key = _DONE[outcome], rule
-    told = chain([own[key]] if own and key in own else (), words_for(*key))
-    words = next((each.of_jobs for each in told if each.of_jobs), rule or "no reason was given")
+    all_words = chain([own[key]] if own and key in own else (), words_for(*key))
+    words = next((each.of_jobs for each in all_words if each.of_jobs), rule or "no reason was given")
     words = words.replace(
         "the {hosts} hosts", "all hosts" if hosts is None else f"the {counted(hosts, 'host')}"
     )

@@ -1,11 +1,15 @@
-"""Recordings: every message of a run, both ways, as a MessagePack stream; and their replay."""
+"""Recordings: every message of a run, both ways, as a MessagePack stream; and their replay.
+
+Forecasts that can be renewed during the run are in the stream before the first message for which they are
+in use.
+"""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +20,11 @@ from beasy_sched.engine import Session
 from beasy_sched.engine.observed import ObservedSession, Observer
 from beasy_sched.engine.run_findings import unknown_speeds
 from beasy_sched.errors import BeasyError, ConfigError, InputError
+from beasy_sched.forecast.outlook import FileForecast
 from beasy_sched.formats.atomic import PartFile
 from beasy_sched.formats.decoding import Malformed, convert_json
 from beasy_sched.formats.reading import open_file, reading
+from beasy_sched.formats.recorded_forecast import RecordedForecast
 from beasy_sched.limits import shortened
 from beasy_sched.model.decisions import Decision, Reply
 from beasy_sched.model.events import Message
@@ -34,13 +40,14 @@ FORMAT = "beasy-sched recording"
 FORMAT_VERSION = 1
 
 
+_FORECAST = "forecast"
 _LIMITS = {"max_buffer_size": 1 << 31, "max_array_len": 1 << 16, "max_map_len": 1 << 16}
 
 
 class RecordingWriter(PartFile):
-    """Writes a header, pairs of raw messages, and their number; the file gets its name when closed.
+    """Writes a header, pairs of raw messages, forecasts, and the number of pairs.
 
-    The first message identifies the Batsim version.
+    The first message identifies the Batsim version. The file gets its name when closed.
     """
 
     def __init__(self, path: Path, settings: RunSettings) -> None:
@@ -58,6 +65,10 @@ class RecordingWriter(PartFile):
         """Add a message of the simulator and its reply."""
         self.write(msgpack.packb((message, reply)))
         self._exchanges += 1
+
+    def add_forecast(self, forecast: RecordedForecast) -> None:
+        """Add a forecast that is in use from the next message on."""
+        self.write(msgpack.packb({_FORECAST: forecast.fields()}))
 
     def observer(self) -> Observer:
         """Return an observer that records each message and reply, encoded as Batsim 4 does."""
@@ -90,6 +101,13 @@ class Recording:
 
     def exchanges(self) -> Iterator[tuple[bytes, bytes]]:
         """Yield (message, reply). Raises InputError for a damaged or truncated file."""
+        return (item for item in self.items() if not isinstance(item, RecordedForecast))
+
+    def items(self) -> Iterator[tuple[bytes, bytes] | RecordedForecast]:
+        """Yield (message, reply), and each forecast before the first message for which it is in use.
+
+        Raises InputError for a damaged or truncated file.
+        """
         number = 0
         while True:
             try:
@@ -101,12 +119,21 @@ class Recording:
                 raise InputError(self.path, f"exchange {number + 1} is damaged: {error}") from None
             if item == {"exchanges": number}:
                 return
+            if isinstance(item, dict) and [*item] == [_FORECAST]:
+                yield self._forecast(item[_FORECAST], number)
+                continue
             number += 1
             if not (
                 isinstance(item, list | tuple) and len(item) == 2 and all(isinstance(x, bytes) for x in item)
             ):
                 raise InputError(self.path, f"exchange {number} is damaged: expected a message and a reply")
             yield item[0], item[1]
+
+    def _forecast(self, fields: Any, number: int) -> RecordedForecast:
+        try:
+            return convert_json(fields, RecordedForecast)
+        except Malformed as error:
+            raise InputError(self.path, f"the forecast after exchange {number} is damaged: {error}") from None
 
 
 @contextlib.contextmanager
@@ -157,11 +184,30 @@ def replay(
             raise InputError(recording.path, str(error)) from None
     elif policy != settings.policy:
         settings = msgspec.structs.replace(settings, policy=policy, options={})
-    with replanned(settings, lambda: platform) as replanner:
-        session = build_session(settings, platform=platform, replan=replanner.rule, plans=replanner.plans)
+    forecasts, items = _ReplayedForecasts(recording.path), recording.items()
+    rest = forecasts.take_first(items)
+    planning = replanned(
+        settings,
+        lambda: platform,
+        forecast=forecasts.forecast,
+        production=forecasts.production,
+        hashes={} if forecasts.production is None else {"production": "recorded"},
+    )
+    with planning as replanner:
+        session = build_session(
+            settings,
+            platform=platform,
+            replan=replanner.rule,
+            plans=replanner.plans,
+            forecast=forecasts.forecast,
+        )
         step, count = ObservedSession(session, replanner.observers).step, 0
         talk: Talk | None = None
-        for message, recorded in recording.exchanges():
+        for item in rest:
+            if isinstance(item, RecordedForecast):
+                forecasts.take(item)
+                continue
+            message, recorded = item
             try:
                 talk = talk or meet(message)
                 greets = count == 0 and talk.greeting is not None
@@ -181,6 +227,48 @@ def replay(
     return count, None
 
 
+class _ReplayedForecasts:
+    """The forecasts of a recording, each in use from its place among the messages on."""
+
+    def __init__(self, path: Path) -> None:
+        """``path``: that of the recording, for errors."""
+        self._path = path
+        self._sources: dict[str, FileForecast] = {}
+
+    @property
+    def forecast(self) -> FileForecast | None:
+        """Forecast of ``--forecast``; None unless it is in the recording."""
+        return self._sources.get("--forecast")
+
+    @property
+    def production(self) -> FileForecast | None:
+        """Forecast of ``--replan-production``; None unless it is in the recording."""
+        return self._sources.get("--replan-production")
+
+    def take_first(
+        self, items: Iterator[tuple[bytes, bytes] | RecordedForecast]
+    ) -> Iterator[tuple[bytes, bytes] | RecordedForecast]:
+        """Put the forecasts before the first message into use; return the other items."""
+        for item in items:
+            if not isinstance(item, RecordedForecast):
+                return chain((item,), items)
+            self.take(item)
+        return iter(())
+
+    def take(self, recorded: RecordedForecast) -> None:
+        """Put a forecast into use. Raises InputError for one that does not fit together."""
+        try:
+            table, start, source = recorded.table(), recorded.start_date(), self._sources.get(recorded.option)
+            if source is None:
+                source = self._sources[recorded.option] = FileForecast(table, start)
+            else:
+                source.renew(table)
+        except ValueError as error:
+            raise InputError(self._path, f"a forecast of {recorded.option} is damaged: {error}") from None
+        if recorded.is_watched:
+            source.follow()
+
+
 def _lacking(session: Session) -> str:
     """Return advice if decisions may differ because the run's platform file is missing, or ""."""
     if session.options.platform is not None or not unknown_speeds(session.cluster.platform):
@@ -190,16 +278,16 @@ def _lacking(session: Session) -> str:
     )
 
 
-def _difference(number: int, recorded: Reply, found: Reply) -> str:
-    now = found.now
-    pairs = zip_longest(recorded.decisions, found.decisions)
+def _difference(number: int, recorded: Reply, replayed: Reply) -> str:
+    now = replayed.now
+    pairs = zip_longest(recorded.decisions, replayed.decisions)
     for index, (old, new) in enumerate(pairs, 1):
         if old != new:
             return (
                 f"message {number} at {now:.6f} s, decision {index}:\n"
                 f"  recorded  {_words(old)}\n  now       {_words(new)}"
             )
-    return f"message {number} at {now:.6f} s: the replies' times differ: {recorded.now} and {found.now}"
+    return f"message {number} at {now:.6f} s: the replies' times differ: {recorded.now} and {replayed.now}"
 
 
 def _words(decision: Decision | None) -> str:
@@ -207,5 +295,5 @@ def _words(decision: Decision | None) -> str:
         return "nothing more"
     fields = msgspec.structs.asdict(decision)
     fields.pop("timestamp")
-    told = ", ".join(f"{name}={value}" for name, value in fields.items() if value not in (None, ""))
-    return f"{type(decision).__name__} {told}".rstrip()
+    values = ", ".join(f"{name}={value}" for name, value in fields.items() if value not in (None, ""))
+    return f"{type(decision).__name__} {values}".rstrip()

@@ -86,7 +86,7 @@ def season_lines(season: Season) -> list[str]:
 
 
 def _kwh_by(season: Season, name: str, starts: Sequence[int]) -> FloatArray:
-    power_w = season.load_w + season.base_w if name == "load_w" else season.mean(name)
+    power_w = season.load_w + season.always_w if name == "load_w" else season.mean(name)
     return np.asarray(np.add.reduceat(power_w, starts) * season.step_s / JOULES_PER_KWH)
 
 

@@ -16,11 +16,13 @@ from beasy_sched.formats.run_summary import (
     BatteryLifePart,
     BudgetFigures,
     DueJobsPart,
+    EndValuePart,
     EnergyPart,
     GridPart,
     LostServersPart,
     PlannedPart,
     QualityPart,
+    RestartsPart,
     RunSummary,
     SitePart,
     value_at,
@@ -29,6 +31,7 @@ from beasy_sched.outputs.reasons import reason_rows, words_in
 from beasy_sched.units import JOULES_PER_KWH, SECONDS_PER_HOUR, j_to_kwh
 
 if TYPE_CHECKING:
+    from beasy_sched.energy.devices.battery import BatterySpec
     from beasy_sched.planner.plan import Plan, PlanStore
 
 Row = tuple[str, str]
@@ -54,6 +57,8 @@ def summary_rows(summary: RunSummary) -> list[Row]:
     rows += _job_rows(summary)
     if summary.quality is not None:
         rows += _quality_rows(summary.quality)
+    if summary.restarts is not None:
+        rows += _restart_rows(summary.restarts)
     if summary.lost_servers is not None:
         rows += _lost_rows(summary.lost_servers)
     if summary.deadlines is not None:
@@ -69,8 +74,10 @@ def summary_rows(summary: RunSummary) -> list[Row]:
         rows += _site_rows(site, energy, unlimited=grid is not None and grid.import_limit_w is None)
     if summary.battery_life is not None:
         rows += _life_rows(summary.battery_life)
+    if summary.end_value is not None:
+        rows += _end_value_rows(summary.end_value)
     if grid is not None:
-        rows += _grid_rows(grid)
+        rows += _grid_rows(grid, None if energy is None else energy.grid_charged)
     if summary.planned is not None and site is not None and energy is not None:
         rows += _planned_rows(summary.planned, site, energy)
     if (replanning := summary.replanning) is not None:
@@ -90,6 +97,20 @@ def _quality_rows(quality: QualityPart) -> Iterator[Row]:
         yield "utilization", f"{100 * quality.utilization:.2f} %"
     if quality.server_switches:
         yield "servers put to sleep or woken", f"{quality.server_switches:,} times"
+
+
+def _restart_rows(restarts: RestartsPart) -> Iterator[Row]:
+    """Yield numbers of jobs that came back, and the energy of work that was done again."""
+    yield "jobs that came back", f"{restarts.jobs:,} ({restarts.count:,} times)"
+    if restarts.checkpoints:
+        yield "  checkpoints written", f"{restarts.checkpoints:,}"
+    for label, kwh in (
+        ("work redone", restarts.redone_kwh),
+        ("work saved", restarts.saved_kwh),
+        ("checkpoints", restarts.checkpoints_kwh),
+    ):
+        if kwh is not None:
+            yield f"  {label}", f"{kwh:,.2f} kWh"
 
 
 def _lost_rows(lost: LostServersPart) -> Iterator[Row]:
@@ -166,15 +187,8 @@ def _site_rows(site: SitePart, energy: EnergyPart, *, unlimited: bool) -> list[R
     """``unlimited``: a grid without a limit covers any demand, so that the guard is not needed."""
     guard = f"{site.guard}, {'with' if site.veto else 'without'} veto"
     rows = [("guard", "not needed: the grid has no limit" if unlimited else guard)]
-    if (battery := site.battery) is not None:
-        levels = (battery.soc_start_pct, battery.soc_lowest_pct, battery.soc_final_pct)
-        rows += [
-            ("state of charge: start, lowest, final", f"{', '.join(f'{pct:.2f}' for pct in levels)} %"),
-            ("  final, off target", f"{battery.soc_distance_points:+.2f} points"),
-        ]
-    if (tank := site.hydrogen) is not None:
-        hydrogen = f"{tank.hydrogen_final_kg:.3f} kg ({round(tank.hydrogen_distance_kg, 3) + 0.0:+.3f})"
-        rows.append(("hydrogen, final (off target)", hydrogen))
+    for kind, figures in site.device_figures():
+        rows += kind.summary_rows(figures)
     energies_kwh = {
         "energy produced": energy.production,
         "energy consumed": energy.consumed,
@@ -184,6 +198,9 @@ def _site_rows(site: SitePart, energy: EnergyPart, *, unlimited: bool) -> list[R
         "energy unserved": energy.unserved,
     }
     rows += [(label, f"{kwh:,.2f} kWh") for label, kwh in energies_kwh.items()]
+    if energy.cooling is not None:
+        mean = "" if site.pue_mean is None else f", mean PUE {site.pue_mean:.3f}"
+        rows.append(("energy of cooling", f"{energy.cooling:,.2f} kWh{mean}"))
     return rows
 
 
@@ -198,14 +215,37 @@ def _life_rows(life: BatteryLifePart) -> Iterator[Row]:
         yield "  per kWh discharged", f"{life.wear_cost_per_kwh:.4f} {life.currency}"
 
 
-def _grid_rows(grid: GridPart) -> list[Row]:
-    """Return grid import, its cost, and the green share of the load."""
+def _end_value_rows(value: EndValuePart) -> Iterator[Row]:
+    """Yield the energy that the run added to the battery, its value, and the figure that includes it."""
+    yield "battery: energy at the end less at the start", f"{value.stored_kwh:+,.2f} kWh"
+    unit = value.currency or "kWh of finished jobs"
+    yield "  worth", f"{value.value:+,.2f} {unit}"
+    if value.net_cost is not None:
+        yield "  cost of the import less this", f"{value.net_cost:,.2f} {unit}"
+    if value.finished_kwh is not None:
+        yield "  energy of finished jobs plus this", f"{value.finished_kwh:,.2f} kWh"
+
+
+def _grid_rows(grid: GridPart, charged_kwh: float | None) -> list[Row]:
+    """Return grid import, its cost, and the green share of the load.
+
+    ``charged_kwh``: energy of the grid into the battery; None if it does not charge it.
+    """
     money = grid.currency
     rows = [("energy imported", f"{grid.import_kwh:,.2f} kWh")]
     rows.append(("  cost", f"{grid.cost:,.2f} {money}"))
+    if grid.peak_kw is not None:
+        rows.append(("  of it, for the highest 15 minutes", f"{grid.peak_cost:,.2f} {money}"))
+        rows.append(("  highest mean of 15 minutes", f"{grid.peak_kw:,.2f} kW"))
     if grid.carbon_kg is not None:
         rows.append(("  carbon", f"{grid.carbon_kg:,.2f} kg"))
     rows.append(("  highest power", f"{grid.peak_import_w / 1e3:,.2f} kW"))
+    if charged_kwh is not None:
+        rows.append(("  into the battery", f"{charged_kwh:,.2f} kWh"))
+    if grid.discharged_cost is not None:
+        rows.append(("  price of what it discharged", f"{grid.discharged_cost:,.2f} {money}"))
+    if grid.discharged_carbon_kg is not None:
+        rows.append(("  carbon of what it discharged", f"{grid.discharged_carbon_kg:,.2f} kg"))
     if grid.export_kwh:
         earned = f" ({grid.export_revenue:,.2f} {money})"
         rows.append(("energy exported", f"{grid.export_kwh:,.2f} kWh{earned}"))
@@ -280,11 +320,21 @@ def _window_rows(plan: Plan) -> Iterator[Row]:
     yield "  from solar and wind", f"{kwh['production']:,.2f} kWh"
     yield "  from the battery", f"{kwh['discharged']:,.2f} kWh"
     yield "  into the battery", _taken(kwh["charged"])
+    for device in storage.other_devices:
+        flows = power.flows_of(device)
+        into_kwh, out_kwh = (j_to_kwh(float(w.sum()) * plan.step_s) for w in (flows.in_w, flows.out_w))
+        yield f"  from {device.title}", f"{out_kwh:,.2f} kWh"
+        yield f"  into {device.title}", _taken(into_kwh)
     if "import" in kwh:
         yield "  from the grid", f"{kwh['import']:,.2f} kWh"
     if power.base_w is not UNSET:
         base_kwh = j_to_kwh(power.base_w * plan.step_s * plan.steps)
         yield "  for the base load", _taken(base_kwh)
+    if power.services_w is not UNSET:
+        yield "  for services", _taken(j_to_kwh(float(power.services_w.sum()) * plan.step_s))
+    if power.pue is not UNSET:
+        cooling_w = power.envelope_w * (power.pue - 1.0)
+        yield "  for cooling, at most", _taken(j_to_kwh(float(cooling_w.sum()) * plan.step_s))
     if storage.hydrogen is not None:
         yield "  from the fuel cell", f"{kwh['fuel_cell']:,.2f} kWh"
         yield "  into the electrolyzer", _taken(kwh["electrolyzer"])
@@ -292,11 +342,15 @@ def _window_rows(plan: Plan) -> Iterator[Row]:
     if storage.battery.exists:
         start_pct, end_pct = float(soc_pct[0]), float(soc_pct[-1])
         yield "state of charge: start, lowest, end", f"{start_pct:.2f}, {soc_pct.min():.2f}, {end_pct:.2f} %"
-        yield "  target", _target(end_pct, storage.battery.soc_target_pct, 2, "%", "points")
+        yield "  target", _battery_target(storage.battery, end_pct)
     if storage.hydrogen is not None:
         start_kg, end_kg = float(power.hydrogen_kg[0]), float(power.hydrogen_kg[-1])
         yield "hydrogen: start, end", f"{start_kg:.3f}, {end_kg:.3f} kg"
         yield "  target", _target(end_kg, storage.hydrogen.level_target_kg, 3, "kg", "kg")
+    for device in storage.other_devices:
+        levels = (device.shown(power.flows_of(device).level[at]) for at in (0, -1))
+        yield f"{device.title}: start, end", ", ".join(map(device.level_text, map(float, levels)))
+        yield "  target", device.level_text(device.shown(device.target))
     servers = plan.servers
     if servers is not None and (count := servers.asleep.shape[1]):
         woken = (servers.asleep[:-1] & ~servers.asleep[1:]).sum()
@@ -323,6 +377,15 @@ def _target(end: float, target: float, digits: int, unit: str, apart_unit: str) 
     if end >= target - 0.5 * 10.0**-digits:
         return f"{target:.{digits}f} {unit}, met"
     return f"{target:.{digits}f} {unit}, missed by {target - end:.{digits}f} {apart_unit}"
+
+
+def _battery_target(battery: BatterySpec, end_pct: float) -> str:
+    """Format the battery's target, with its band if it has one, and whether the plan meets it."""
+    if battery.target_band_pct is UNSET:
+        return _target(end_pct, battery.soc_target_pct, 2, "%", "points")
+    missed = round(-battery.off_target_points(end_pct), 2)
+    met = f"missed by {missed:.2f} points" if missed > 0.0 else "met"
+    return f"{battery.soc_target_pct:.2f} ± {battery.target_band_pct:g} %, {met}"
 
 
 def _taken(energy_kwh: float) -> str:
@@ -358,15 +421,15 @@ class Column:
         """Return the figure of a summary; None if it has no such figure."""
         if self.part == "jobs":
             return job_share_pct(summary.jobs.counts(), self.field)
-        found = value_at(summary, self.part, self.field)
-        return None if found is None else self.scale * float(found)
+        value = value_at(summary, self.part, self.field)
+        return None if value is None else self.scale * float(value)
 
     def unit_in(self, summaries: Sequence[RunSummary]) -> str:
         """Return the figure's unit in these runs: for a cost, the currencies of their sites."""
         if self.unit != _CURRENCY:
             return self.unit
-        found = (value_at(each, self.part, "currency") for each in summaries)
-        return "/".join(dict.fromkeys(each for each in found if each is not None))
+        currencies = (value_at(each, self.part, "currency") for each in summaries)
+        return "/".join(dict.fromkeys(each for each in currencies if each is not None))
 
     def shown(self, summaries: Sequence[RunSummary]) -> bool:
         """Whether a table of ``runs`` has the column."""
@@ -403,12 +466,18 @@ COMPARISON_COLUMNS = (
     Column("soc_distance_points", ("off", "target"), "final SoC, off target", "points",
            "site", "soc_distance_points", signed=True, where_known=True),
     Column("wasted_kwh", ("", "wasted"), "wasted energy", "kWh", "energy_kwh", "wasted"),
+    Column("redone_kwh", ("re-", "done"), "work redone", "kWh", "restarts", "redone_kwh",
+           where_known=True),
     Column("curtailed_kwh", ("cur-", "tailed"), "curtailed energy", "kWh",
            "energy_kwh", "curtailed"),
     Column("unserved_kwh", ("un-", "served"), "unserved energy", "kWh", "energy_kwh", "unserved",
            where_any=True),
     Column("cost", ("", "cost"), "cost of the imported energy", _CURRENCY, "grid", "cost", digits=2,
            where_known=True),
+    Column("net_cost", ("net", "cost"), "cost minus the value of the charge left", _CURRENCY, "end_value",
+           "net_cost", digits=2, where_known=True),
+    Column("finished_with_end_value_kwh", ("done", "+ left"), "finished jobs plus value of the charge left",
+           "kWh", "end_value", "finished_kwh", where_known=True),
     Column("carbon_kg", ("", "CO2"), "carbon of the imported energy", "kg", "grid", "carbon_kg",
            where_known=True),
     Column("green_share_pct", ("", "green"), "green share of the load", "%", "grid", "green_share",
@@ -494,18 +563,22 @@ def comparison_markdown(contenders: Sequence[Contender]) -> str:
 
 def conditions(contenders: Sequence[Contender]) -> list[str]:
     """List the conditions of the runs that change results: jobs, servers, the site's guard and target."""
-    found: dict[str, None] = {}  # ordered, each once
+    texts: dict[str, None] = {}  # ordered, each once
     for summary in _complete(contenders):
-        found[f"{summary.jobs.submitted:,} jobs on {summary.hosts:,} servers"] = None
+        texts[f"{summary.jobs.submitted:,} jobs on {summary.hosts:,} servers"] = None
         if (site := summary.site) is not None:
             veto = "with" if site.veto else "without"
-            found[f"guard {site.guard}, {veto} veto"] = None
+            texts[f"guard {site.guard}, {veto} veto"] = None
             if summary.grid is not None:
-                found["the grid covers the remaining demand"] = None
+                texts["the grid covers the remaining demand"] = None
             if (battery := site.battery) is not None:
-                start, target = battery.soc_start_pct, battery.soc_target_pct
-                found[f"battery from {start:g} % to a target of {target:g} %"] = None
-    return list(found)
+                start, target, band = battery.soc_start_pct, battery.soc_target_pct, battery.target_band_pct
+                within = f" ± {band:g}" if band else ""
+                texts[f"battery from {start:g} % to a target of {target:g}{within} %"] = None
+            if (value := summary.end_value) is not None:
+                unit = "kWh of finished jobs" if value.currency is None else value.currency
+                texts[f"a kWh left in the battery is worth {value.per_kwh:g} {unit}"] = None
+    return list(texts)
 
 
 def own_warnings(contenders: Sequence[Contender]) -> list[tuple[str, str]]:

@@ -27,7 +27,7 @@ def verdict(contenders: Sequence[Contender], kind: str = "policy") -> list[str]:
     complete = [(c.policy, c.summary) for c in contenders if c.summary is not None and c.problem is None]
     if len({summary.jobs.submitted for _, summary in complete}) != 1:
         return []
-    group = _Group([_Run(name, summary) for name, summary in complete], kind)
+    group = _RunGroup([_Run(name, summary) for name, summary in complete], kind)
     if not group.submitted:
         return []
     sentences = [*_on_jobs(group), *_on_deadlines(group), *(_on_grid(group) or _on_storage(group))]
@@ -59,13 +59,18 @@ class _Run(NamedTuple):
         return None if quality is None or quality.waiting_s_mean is None else round(quality.waiting_s_mean)
 
     @property
+    def restarts(self) -> int:
+        """Number of times that killed jobs came back."""
+        return 0 if self.summary.restarts is None else self.summary.restarts.count
+
+    @property
     def finished_pct(self) -> str:
         share = job_share_pct(self.summary.jobs.counts(), "finished") or 0.0
         return f"{share:.1f} %"
 
 
 @dataclass(frozen=True)
-class _Group:
+class _RunGroup:
     """Compared runs."""
 
     runs: Sequence[_Run]
@@ -90,23 +95,28 @@ class _Group:
         return self.named([run for run, value in zip(self.runs, values, strict=True) if value == wanted])
 
 
-def _on_jobs(group: _Group) -> Iterator[str]:
+def _on_jobs(group: _RunGroup) -> Iterator[str]:
     """Describe killed jobs, finished jobs, and waits."""
     if len(group.runs) == 1:
         (run,) = group.runs
         wait = "" if run.wait_s is None else f"; jobs that started waited {run.wait_s:,} s on average"
-        killed = f"killed {run.killed:,}" if run.killed else "killed none"
+        none = "lost none" if run.restarts else "killed none"
+        killed = f"killed {run.killed:,}" if run.killed else none
         text = f"{run.name} finished {run.finished:,} of {group.submitted:,} jobs ({run.finished_pct})"
         yield f"{text} and {killed}{wait}."
+        yield from _on_restarts(group)
         return
     yield _on_kills(group)
+    yield from _on_restarts(group)
     yield _on_finished(group)
 
 
-def _on_kills(group: _Group) -> str:
+def _on_kills(group: _RunGroup) -> str:
     killed = [run.killed for run in group.runs]
     fewest, most, jobs = min(killed), max(killed), f"{group.submitted:,} jobs"
     best, worst = (group.with_value(killed, value) for value in (fewest, most))
+    if most == 0 and any(run.restarts for run in group.runs):
+        return "No killed job was lost."
     if most == 0:
         return f"No {group.kind} killed a job."
     if fewest == most:
@@ -123,7 +133,20 @@ def _on_kills(group: _Group) -> str:
     return f"{_start(best)} killed none of the {jobs}, {rest}."
 
 
-def _on_finished(group: _Group) -> str:
+def _on_restarts(group: _RunGroup) -> Iterator[str]:
+    """State how often killed jobs came back, if any did."""
+    counts = [run.restarts for run in group.runs]
+    fewest, most = min(counts), max(counts)
+    if not most:
+        return
+    if fewest == most:
+        yield f"Killed jobs came back {most:,} times" + (" in each." if len(counts) > 1 else ".")
+        return
+    most_of, fewest_of = (group.with_value(counts, value) for value in (most, fewest))
+    yield f"Killed jobs came back {most:,} times with {most_of} (most), and {fewest:,} with {fewest_of}."
+
+
+def _on_finished(group: _RunGroup) -> str:
     """Name the run that finished most, with its wait, and one with nearly as many and a shorter wait."""
     # among equals, the one with the fewest kills, then the shortest wait
     leader = min(group.runs, key=lambda run: (-run.finished, run.killed, _wait(run)))
@@ -161,12 +184,12 @@ def _wait(run: _Run) -> float:
     return float("inf") if run.wait_s is None else run.wait_s
 
 
-def _waits(group: _Group) -> str:
+def _waits(group: _RunGroup) -> str:
     """Describe the shortest and the longest mean wait, as the end of a sentence."""
-    known = [wait for run in group.runs if (wait := run.wait_s) is not None]
-    if not known:
+    waits_s = [wait for run in group.runs if (wait := run.wait_s) is not None]
+    if not waits_s:
         return ""
-    least, most = min(known), max(known)
+    least, most = min(waits_s), max(waits_s)
     if least == most:
         return f"; jobs that started waited {least:,} s on average"
     waits = [_wait(run) for run in group.runs]
@@ -174,7 +197,7 @@ def _waits(group: _Group) -> str:
     return f"; jobs that started waited from {least:,} s on average ({shortest}) to {most:,} s ({longest})"
 
 
-def _on_deadlines(group: _Group) -> Iterator[str]:
+def _on_deadlines(group: _RunGroup) -> Iterator[str]:
     """Describe how many deadlines were met, if all runs had the same number of them."""
     due = [part for run in group.runs if (part := run.summary.deadlines) is not None]
     if len(due) < len(group.runs) or len({part.jobs for part in due}) != 1:
@@ -190,7 +213,7 @@ def _on_deadlines(group: _Group) -> Iterator[str]:
     yield f"{_start(best)} met {kept}; {worst} the fewest, {fewest:,}."
 
 
-def _on_grid(group: _Group) -> list[str]:
+def _on_grid(group: _RunGroup) -> list[str]:
     """Describe the cost of energy from the grid, or the energy if it cost nothing; [] without a grid."""
     grids = [grid for run in group.runs if (grid := run.summary.grid) is not None]
     currencies = {grid.currency for grid in grids}
@@ -203,7 +226,7 @@ def _on_grid(group: _Group) -> list[str]:
     return [_span_of(group, "Energy from the grid:", energies_kwh, "{:,.1f} kWh")]
 
 
-def _span_of(group: _Group, what: str, values: Sequence[float], shown: str) -> str:
+def _span_of(group: _RunGroup, what: str, values: Sequence[float], shown: str) -> str:
     """Describe the minimum and maximum of a figure, and their runs."""
     least, most = min(values), max(values)
     if least == most:
@@ -215,7 +238,7 @@ def _span_of(group: _Group, what: str, values: Sequence[float], shown: str) -> s
     )
 
 
-def _on_storage(group: _Group) -> list[str]:
+def _on_storage(group: _RunGroup) -> list[str]:
     """Describe unserved energy; else whether the batteries reached their targets."""
     energies = [run.summary.energy_kwh for run in group.runs]
     unserved_kwh = [0.0 if energy is None else round(energy.unserved, 1) for energy in energies]

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, IntArray
-from beasy_sched.energy.storage import BatterySpec, project_levels_j
+from beasy_sched.energy.devices.battery import BatterySpec, project_levels_j
 from beasy_sched.errors import ConfigError
 from beasy_sched.forecast.quantiles import PowerBand
 from beasy_sched.model.platform import Platform

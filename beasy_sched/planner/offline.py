@@ -12,8 +12,9 @@ from typing import Annotated, Literal
 
 from beasy_sched._version import __version__
 from beasy_sched.arrays import FloatArray
-from beasy_sched.declared import Means, check
+from beasy_sched.declared import OptionDoc, check
 from beasy_sched.energy.site import Site
+from beasy_sched.energy.sources import with_own_w
 from beasy_sched.errors import ConfigError, PathLike
 from beasy_sched.forecast.quantiles import Quantiles, Uncertainty
 from beasy_sched.formats.batsim_workload import workload_demand_w
@@ -117,7 +118,8 @@ class PlanSources:
         Raises InputError and ConfigError.
         """
         if self.production is not None:
-            return read_power_series(self.production, steps=steps, step_s=step_s, unit=self.unit)
+            announced_w = read_power_series(self.production, steps=steps, step_s=step_s, unit=self.unit)
+            return with_own_w(site.sources, announced_w, step_s)
         source = read_forecast(self.production_forecast or "none", site, self.windows)
         renew_w = source.renewable_w(0.0, step_s, steps or site.steps)
         for note in source.notes:
@@ -163,24 +165,24 @@ class PlanOptions:
 
     surplus: Annotated[
         Surplus,
-        Means(
+        OptionDoc(
             'priority for surplus power: the servers (``"envelope"``), or the battery (``"store"``)',
             "Priority for surplus power: servers (envelope) or battery (store).",
         ),
     ] = OfflineOptions.surplus
     load_uncertainty_pct: Annotated[
-        tuple[float, float], Means("uncertainty of the demand, at the start and after 72 h, percent")
+        tuple[float, float], OptionDoc("uncertainty of the demand, at the start and after 72 h, percent")
     ] = (100.0 * Uncertainty.at_once, 100.0 * Uncertainty.at_horizon)
-    renew_uncertainty_pct: Annotated[tuple[float, float], Means("the same for the production")] = (
+    renew_uncertainty_pct: Annotated[tuple[float, float], OptionDoc("the same for the production")] = (
         load_uncertainty_pct
     )
     minimum_on_s: Annotated[
         float,
-        Means("minimum time that a server stays on after waking, seconds", range=Range(0, LATEST_S)),
+        OptionDoc("minimum time that a server stays on after waking, seconds", range=Range(0, LATEST_S)),
     ] = ServerRules.minimum_on_s
     forecast_step_s: Annotated[
         float,
-        Means(
+        OptionDoc(
             "plan for the demand's mean over this time, s, a multiple of the site's step; {default}: over"
             " each step",
             "Plan for the demand's mean over this time, such as 1h, because individual job times cannot be"
@@ -189,7 +191,7 @@ class PlanOptions:
     ] = OfflineOptions.forecast_step_s
     time_limit_s: Annotated[
         float | None,
-        Means(
+        OptionDoc(
             "stop each search after this time, s; the plan then depends on the machine",
             "Stop each search after this time; results then depend on the machine (noted in the plan).",
             Range(0, LATEST_S),
@@ -274,7 +276,11 @@ def season_from_files(
         raise ConfigError("--season with --production-forecast requires the length: give --windows")
     renew_w = sources.production_w(site, steps, step_s)
     others_w = tuple(
-        read_power_series(path, steps=len(renew_w), step_s=step_s, unit=sources.unit)
+        with_own_w(
+            site.sources,
+            read_power_series(path, steps=len(renew_w), step_s=step_s, unit=sources.unit),
+            step_s,
+        )
         for path in sources.other_years
     )
     load_w, _ = sources.demand_w(platform, len(renew_w), step_s)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,20 +23,34 @@ from beasy_sched.planner.forecast import Forecast, Predictions, check_shape, che
 from beasy_sched.planner.power_problem import TOLERANCE, PowerPlan, storage_violations
 from beasy_sched.units import TIME_TOLERANCE_S
 
-_NOT_COMPARED = ("soc_start_pct", "soc_target_pct", "level_start_kg", "level_target_kg", "hold")
-"""Fields that differ between windows of the same site, or affect runs only, not plans."""
 BOUNDS_LEVEL: Final = 0.1
 """Quantile level of the low demand, if the demand has quantiles; that of the high demand is 0.9."""
 
 
+OPTIMAL: Final = "optimal"
+"""Status of a plan within the requested gap."""
+FEASIBLE: Final = "feasible"
+"""Status of a valid plan of which a limit ended the search, with a larger gap than requested."""
+INFEASIBLE: Final = "infeasible"
+"""Status without a plan: none exists; the message names the unreachable requirement."""
+NO_PLAN: Final = "no plan"
+"""Status without a plan: a limit ended the search before one was found."""
+
+
 @dataclass(frozen=True)
 class Solved:
-    """Result of one of the optimizations of a plan."""
+    """Result of one of the optimizations of a plan.
+
+    It is the same on every machine, unless a time limit, named in the message, ended the solver.
+    """
 
     name: str
     status: str
-    gap: float
+    """`OPTIMAL` or `FEASIBLE`; without a plan, `INFEASIBLE` or `NO_PLAN`."""
+    gap: float = math.inf
+    """Proven relative distance to the best possible plan; infinite without a plan."""
     message: str = ""
+    """Message for the user; empty only if the status is `OPTIMAL`."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +68,15 @@ class Rolled:
     jobs_waiting: int
     production: str = ""
     """Source of the production assumed in the plan."""
+    others_levels: tuple[float, ...] | UnsetType = UNSET
+    """Levels of devices other than battery and hydrogen when the plan was requested; unset without any."""
+    forecast_age_s: float | UnsetType = UNSET
+    """Age of the forecast of the production, s; unset unless it is renewed during the run."""
+
+    @property
+    def others(self) -> tuple[float, ...]:
+        """Levels of the other devices; none without any."""
+        return () if self.others_levels is UNSET else self.others_levels
 
 
 @dataclass(frozen=True)
@@ -151,9 +175,23 @@ class Plan:
         low_w, _, high_w = self.load_quantiles.bounds(level)
         return PowerBand(np.minimum(low_w, load_w), load_w, np.maximum(high_w, load_w))
 
+    def _cooled(self, demand: Forecast | PowerBand) -> Forecast | PowerBand:
+        """Return a demand of servers with that of their cooling."""
+        cooled = self.power.site_load.cooled
+        if self.power.pue is UNSET:
+            return demand
+        if isinstance(demand, Forecast):
+            return replace(demand, value_w=cooled(demand.value_w))
+        return PowerBand(cooled(demand.low_w), cooled(demand.value_w), cooled(demand.high_w))
+
     def level_at(self, step: int) -> StorageState:
         """Planned levels at the start of a step; ``steps`` (or -1) is the end of the window."""
-        return StorageState(float(self.power.battery_j[step]), float(self.power.hydrogen_kg[step]))
+        others = (self.power.flows_of(device).level for device in self.storage.other_devices)
+        return StorageState(
+            float(self.power.battery_j[step]),
+            float(self.power.hydrogen_kg[step]),
+            tuple(float(level[step]) for level in others),
+        )
 
     @property
     def asked_level(self) -> StorageState:
@@ -165,7 +203,7 @@ class Plan:
         rolled = self.provenance.rolled
         if rolled is UNSET or rolled.number > 0:
             return self.level_at(0)
-        return StorageState(rolled.battery_j, rolled.hydrogen_kg)
+        return StorageState(rolled.battery_j, rolled.hydrogen_kg, rolled.others)
 
     @property
     def shortage(self) -> str:
@@ -177,14 +215,12 @@ class Plan:
 
     def until(self, steps: int) -> Plan:
         """The first ``steps`` steps of the plan."""
-        series = self.power.series().items()
-        cut: dict[str, Any] = {name: values[: steps + (len(values) > self.steps)] for name, values in series}
         servers = self.servers
         if servers is not None:
             servers = replace(servers, states=servers.states[:steps], energy_j=servers.energy_j[:steps])
         return replace(
             self,
-            power=replace(self.power, **cut),
+            power=self.power.until(steps),
             load_uncertainty=self.load_uncertainty[:steps],
             renew_uncertainty=self.renew_uncertainty[:steps],
             servers=servers,
@@ -206,11 +242,11 @@ class Plan:
         return predict(
             self.storage.battery,
             self.level_at(0).battery_j if start_j is None else start_j,
-            self.demand_within(level),
+            self._cooled(self.demand_within(level)),
             self.production if production is None else PowerBand(*(w[: self.steps] for w in production)),
             self.step_s,
             electrolyzer_w=power.electrolyzer_w,
-            fuel_cell_w=power.with_grid(power.fuel_cell_w),
+            fuel_cell_w=power.with_grid(power.with_others(power.fuel_cell_w)),
         )
 
     def check(self) -> None:
@@ -232,8 +268,9 @@ class Plan:
             raise ConfigError(f"the plan has steps of {self.step_s:g} s, but the site {site.step_s:g} s")
         ours, theirs = (_described(storage) for storage in (self.storage, site.storage))
         for name in ours | theirs:
-            if ours.get(name) != theirs.get(name):
-                raise ConfigError(f"{name} is {ours.get(name)} in the plan, {theirs.get(name)} at the site")
+            planned, found = ours.get(name, "none"), theirs.get(name, "none")
+            if planned != found:
+                raise ConfigError(f"{name} is {planned} in the plan, {found} at the site")
 
     def check_platform(self, platform: Platform) -> None:
         """Raise ConfigError, naming the first difference, if the plan was made for other servers."""
@@ -245,8 +282,8 @@ class Plan:
         pairs = np.stack((self.servers.kind_of, platform.kind_of), axis=1)
         unique, first = np.unique(pairs, axis=0, return_index=True)
         for at in np.argsort(first):
-            planned, found = self.servers.kinds[unique[at, 0]], platform.kinds[unique[at, 1]]
-            difference = _kind_difference(planned, found)
+            planned, present = self.servers.kinds[unique[at, 0]], platform.kinds[unique[at, 1]]
+            difference = _kind_difference(planned, present)
             if difference:
                 host = int(first[at])
                 raise ConfigError(f"server {host} ({platform.names[host]}): {difference}")
@@ -265,6 +302,11 @@ class Plan:
             check_shape(name, values, count)
             if not np.isfinite(values).all():
                 raise ConfigError(f"{name} is not finite at step {int(np.argmin(np.isfinite(values)))}")
+        for device in self.storage.other_devices:
+            for part, values in self.power.flows_of(device)._asdict().items():
+                check_shape(f"others.{device.section}.{part}", values, steps + (part == "level"))
+                if not np.isfinite(values).all():
+                    raise ConfigError(f"others.{device.section}.{part} is not finite")
         if self.load_quantiles is not UNSET:
             check_shape("load_quantiles.levels", self.load_quantiles.levels, len(self.load_quantiles.levels))
             for quantile_w in self.load_quantiles.power_w:
@@ -303,11 +345,11 @@ class Plan:
 def _described(storage: Storage) -> dict[str, Any]:
     """The numbers that describe a storage, by their names in messages."""
     described: dict[str, Any] = {}
-    for part, fields in msgspec.to_builtins(storage).items():
-        described[part] = "none" if fields is None else "there"
-        for name, value in (fields or {}).items():
-            if name not in _NOT_COMPARED:
-                described[f"{part}.{name}"] = value
+    for device in storage.devices:
+        described[device.section] = "there"
+        for name, value in msgspec.to_builtins(device).items():
+            if name not in device.varies:
+                described[f"{device.section}.{name}"] = value
     return described
 
 
@@ -478,3 +520,7 @@ def _check_levels(plan: Plan, level: StorageState, wanted: StorageState, starts:
         raise ConfigError(
             f"{starts} with {level.hydrogen_kg:.6g} kg of hydrogen, {other} with {wanted.hydrogen_kg:.6g} kg"
         )
+    for device, found, expected in zip(plan.storage.other_devices, level.others, wanted.others, strict=True):
+        if abs(found - expected) > TOLERANCE * device.level_scale(plan.power.scale_w, plan.step_s):
+            texts = (device.level_text(device.shown(each)) for each in (found, expected))
+            raise ConfigError(f"{starts} with {device.section} at {next(texts)}, {other} at {next(texts)}")

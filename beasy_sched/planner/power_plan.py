@@ -14,56 +14,58 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from beasy_sched.arrays import FloatArray, IntArray
-from beasy_sched.energy.storage import HydrogenSpec, charge_power_limit, energy_after_step, level_after_step
+from beasy_sched.energy.devices.battery import BatterySpec
+from beasy_sched.energy.devices.device import Device, Flows, Linear
+from beasy_sched.energy.devices.hydrogen import HydrogenSpec
+from beasy_sched.energy.grid_charging import GridCharge
+from beasy_sched.planner.plan import FEASIBLE, INFEASIBLE, NO_PLAN, OPTIMAL, Solved
 from beasy_sched.planner.power_problem import TOLERANCE as LEVEL_TOLERANCE
 from beasy_sched.planner.power_problem import PowerPlan, PowerProblem, Surplus, power_violations
 from beasy_sched.planner.solver import (
     LinearModel,
     SearchEnd,
-    Solution,
     Solver,
     SolverLimits,
     SolverOutcome,
-    SolverStatus,
     Term,
 )
 from beasy_sched.units import SECONDS_PER_HOUR, j_to_kwh, w_to_kw
 
+Exclusions: TypeAlias = frozenset[str]
+"""Devices, by section, modelled with integer variables: those whose exclusion the plain model violates.
 
-@dataclass(frozen=True)
-class Exclusions:
-    """Exclusions modelled with integer variables: those that the plain model violates."""
-
-    battery: bool = False
-    """Whether an integer variable makes charging exclude discharging."""
-    electrolyzer: bool = False
-    """Whether an integer variable keeps the electrolyzer off or at least at its minimum."""
-
-
-NO_EXCLUSIONS = Exclusions()
+An exclusion is that power in excludes power out, or that power in is 0 or at least its minimum.
+"""
+NO_EXCLUSIONS: Final[Exclusions] = frozenset()
+GRID_CHARGE: Final = "grid.charge"
+"""Exclusion: a charge from the grid excludes levels and imports beyond those of its rule."""
 
 TOLERANCE = 1e-9
 """Tolerance of the solver's rows, scaled: storage levels accumulate the errors of all previous steps."""
 
 
-class HydrogenColumns(NamedTuple):
-    """Hydrogen chain, and its columns in the model."""
+class DeviceColumns(NamedTuple):
+    """A device, and its columns in the model."""
 
-    spec: HydrogenSpec
-    hour_kg: float
-    """Hydrogen from an hour of electrolysis at the model's unit of power, kg: the model's unit of
-    hydrogen."""
-    electrolyzer: IntArray
-    fuel_cell: IntArray
+    device: Device
+    linear: Linear
+    into: IntArray
+    out: IntArray
     level: IntArray
     on: IntArray
-    """Integer columns of whether the electrolyzer runs; empty if the model leaves it open."""
+    """Integer columns of whether the device takes power; empty if the model leaves it open."""
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Least and largest level, in the model's unit."""
+        bounds = self.device.bounds
+        return bounds.least / self.linear.unit, bounds.most / self.linear.unit
 
 
 class TankMisses(NamedTuple):
@@ -78,74 +80,131 @@ class TankMisses(NamedTuple):
 class PowerFlowModel:
     """The model and its columns, which hold scaled values, one per step.
 
-    Powers are in units of the largest power of the forecasts, energies (and hydrogen, as the power that
-    an hour of electrolysis needs) in that unit times an hour, so that numbers are near 1.
+    Powers are in units of the largest power of the forecasts, energies in that unit times an hour (hydrogen
+    as the power that an hour of electrolysis needs), so that numbers are near 1.
     """
 
     def __init__(self, problem: PowerProblem, switches: Exclusions) -> None:
-        self.problem, self.switches = problem, switches
+        self.problem, self.switches, self.site_load = problem, switches, problem.site_load
         largest = max(problem.load_w.max(), problem.renew_w.max(), problem.floors_w.max())
         self.power_w = max(1.0, float(largest))
         self.hours = problem.step_s / SECONDS_PER_HOUR
-        self.energy_j = self.power_w * SECONDS_PER_HOUR
         self.load = problem.load_w / self.power_w
         self.renew = problem.renew_w / self.power_w
-        hydrogen = problem.storage.hydrogen
-        fuel_cell = hydrogen.fuel_cell_max_w / self.power_w if hydrogen else 0.0
-        # The power available to a storage in a step after serving the floor, without another storage.
-        floor_w = np.maximum(problem.floors_w + problem.base_w - problem.import_limit_w, 0.0)
-        self.spare = np.maximum(self.renew + fuel_cell - floor_w / self.power_w, 0.0)
         self.model = LinearModel()
         self.relax = self.model.columns(1, 0.0, 1.0)
         self.produced = self.model.columns(problem.steps, problem.floors_w / self.power_w)
         self.short = self.model.columns(problem.steps)
         self.imported: IntArray | None = None
         if problem.import_limit_w:
-            most_import_w = min(problem.import_limit_w, largest + problem.base_w)
-            self.imported = self.model.columns(problem.steps, 0.0, most_import_w / self.power_w)
-        self._add_battery(switches.battery)
-        self.hydrogen = None if hydrogen is None else self._add_hydrogen(hydrogen, switches.electrolyzer)
+            largest_w = self.site_load.cooled(np.full(problem.steps, largest)) + self.site_load.always_w
+            most_import_w = np.minimum(problem.import_limit_w, largest_w)
+            most_w = np.maximum(most_import_w, self._most_with_charge_w(largest_w))
+            self.imported = self.model.columns(problem.steps, 0.0, most_w / self.power_w)
+        self.grid_charge: IntArray | None = None
+        """Columns of the charge from the grid; None without its rule."""
+        self.devices: dict[str, DeviceColumns] = {}
+        """Columns of each device by section, the battery's first."""
+        self._add_devices()
+        self.battery = self.devices[BatterySpec.section]
+        self.hydrogen = self.devices.get(HydrogenSpec.section)
         self.tank_misses = self._add_tank_misses() if problem.tank_from_surplus else None
+        if problem.grid_charge is not None and self.imported is not None:
+            self.grid_charge = self._add_grid_charge(problem.grid_charge, self.imported)
         self._add_balance()
 
-    def _add_battery(self, exclusive: bool) -> None:
-        problem, model, steps = self.problem, self.model, self.problem.steps
-        battery = problem.storage.battery
-        kept = battery.kept_fraction(problem.step_s)
-        span = (battery.max_j - kept * battery.min_j) / self.energy_j / self.hours
-        fade = (battery.max_j * kept - battery.min_j) / self.energy_j / self.hours
-        drawn = battery.drawn_per_delivered()
-        limit_in = min(battery.charge_limit_w / self.power_w, span / battery.charge_efficiency)
-        most_in = np.minimum(limit_in, self.spare)
-        most_out = min(battery.discharge_limit_w / self.power_w, max(fade, 0.0) / drawn)
-        self.most_discharge = most_out
-        self.charge = model.columns(steps, 0.0, most_in)
-        self.discharge = model.columns(steps, 0.0, most_out)
-        levels = battery.min_j, battery.max_j, problem.target_j, problem.start_state.battery_j
-        into, out = (self.charge, battery.charge_efficiency), (self.discharge, drawn)
-        self.battery = self._add_storage(levels, self.energy_j, kept, into, out)
-        if exclusive:
-            charging = model.columns(steps, 0.0, 1.0, integer=True)
-            model.rows(steps, -np.inf, 0.0, (self.charge, 1.0), (charging, -most_in))
-            model.rows(steps, -np.inf, most_out, (self.discharge, 1.0), (charging, most_out))
+    def _most_with_charge_w(self, largest_w: FloatArray) -> float | FloatArray:
+        """Return the largest import of each step in which the grid may charge the battery, W.
 
-    def _add_hydrogen(self, hydrogen: HydrogenSpec, exclusive: bool) -> HydrogenColumns:
-        problem, model, steps = self.problem, self.model, self.problem.steps
-        most_in = np.minimum(hydrogen.electrolyzer_max_w / self.power_w, self.spare + self.most_discharge)
-        least_in = hydrogen.electrolyzer_min_w / self.power_w
+        ``largest_w`` is the largest load of the site in each step.
+        """
+        if self.problem.grid_charge is None:
+            return 0.0
+        return np.minimum(self.problem.grid_charge.import_w, largest_w + self._largest_charge_w)
+
+    @property
+    def _largest_charge_w(self) -> float:
+        """Power into the battery that no plan exceeds, W."""
+        linear = self.problem.storage.battery.linear(self.power_w, self.problem.step_s)
+        return linear.in_most * self.power_w
+
+    def _add_grid_charge(self, allowed: GridCharge, imported: IntArray) -> IntArray:
+        """Add the part of the battery's charge that is imported for it.
+
+        It is at most what the rule allows of the import, and of the battery's charge. With its exclusion, it
+        is 0 where the level or the whole import exceeds those of the rule.
+        """
+        model, steps, battery = self.model, self.problem.steps, self.battery
+        most = np.minimum(allowed.import_w, self._largest_charge_w) / self.power_w
+        charge = model.columns(steps, 0.0, most)
+        model.rows(steps, 0.0, np.inf, (battery.into, 1.0), (charge, -1.0))
+        if GRID_CHARGE in self.switches:
+            on = model.columns(steps, 0.0, (most > 0.0).astype(np.float64), integer=True)
+            model.rows(steps, -np.inf, 0.0, (charge, 1.0), (on, -most))
+            high, most_level = battery.bounds[1], allowed.most_j / battery.linear.unit
+            model.rows(steps, -np.inf, high, (battery.level, 1.0), (on, max(high - most_level, 0.0)))
+            highest = min(self.problem.import_limit_w, self._import_bound_w) / self.power_w
+            beyond = np.maximum(highest - np.minimum(allowed.import_w / self.power_w, highest), 0.0)
+            model.rows(steps, -np.inf, highest, (imported, 1.0), (on, beyond))
+        return charge
+
+    @property
+    def _import_bound_w(self) -> float:
+        """Import that no plan exceeds, W."""
+        largest_w = self.site_load.cooled(np.full(self.problem.steps, self.power_w)) + self.site_load.always_w
+        return float(np.max(largest_w)) + self._largest_charge_w
+
+    def breaks_grid_charge(self, values: FloatArray) -> bool:
+        """Whether a point charges from the grid where level or import exceed those of its rule."""
+        allowed = self.problem.grid_charge
+        if self.grid_charge is None or self.imported is None or allowed is None:
+            return False
+        charges = values[self.grid_charge] > _OVERLAP
+        high = values[self.battery.level] > allowed.most_j / self.battery.linear.unit + _OVERLAP
+        much = values[self.imported] > allowed.import_w / self.power_w + _OVERLAP
+        return bool((charges & (high | much)).any())
+
+    def _add_devices(self) -> None:
+        """Add every device of the storage; each may take what production and the others leave of the floor.
+
+        The battery's power out is not counted for itself; that of the others is, which the exclusion of
+        power in and out (or the cost of throughput) makes harmless.
+        """
+        problem = self.problem
+        linear = [(device, device.linear(self.power_w, problem.step_s)) for device in problem.storage.devices]
+        least_w = self.site_load.cooled(problem.floors_w) + self.site_load.always_w
+        floor_w = np.maximum(least_w - problem.import_limit_w, 0.0)
+        others_out = sum(each.out_most for _, each in linear[1:])
+        spare = np.maximum(self.renew + others_out - floor_w / self.power_w, 0.0)
+        battery_out = linear[0][1].out_most
+        charged = 0.0 if problem.grid_charge is None else problem.grid_charge.import_w / self.power_w
+        for number, (device, each) in enumerate(linear):
+            most_in = np.minimum(each.in_most, spare + (battery_out if number else charged))
+            self.devices[device.section] = self._add_device(device, each, most_in)
+
+    def _add_device(self, device: Device, linear: Linear, most_in: FloatArray) -> DeviceColumns:
+        """Level after a step = kept share of the previous level + inflow - outflow, within its limits.
+
+        ``most_in`` is the largest power in of each step.
+        """
+        model, steps, most_out, least_in = self.model, self.problem.steps, linear.out_most, linear.in_least
         most_in[most_in < least_in] = 0.0
-        hour_kg = hydrogen.produced_kg(self.power_w, SECONDS_PER_HOUR)
-        drawn = hydrogen.used_kg(self.power_w, SECONDS_PER_HOUR) / hour_kg
-        electrolyzer = model.columns(steps, 0.0, most_in)
-        fuel_cell = model.columns(steps, 0.0, hydrogen.fuel_cell_max_w / self.power_w)
-        levels = 0.0, hydrogen.tank_kg, problem.target_kg, problem.start_state.hydrogen_kg
-        level = self._add_storage(levels, hour_kg, 1.0, (electrolyzer, 1.0), (fuel_cell, drawn))
+        into, out = model.columns(steps, 0.0, most_in), model.columns(steps, 0.0, most_out)
+        least, most = device.bounds.least / linear.unit, device.bounds.most / linear.unit
+        lower = np.full(steps, least)
+        lower[-1] = max(least, self.problem.target_of(device) / linear.unit)
+        level = model.columns(steps, lower, most)
+        inflow, outflow = (into, linear.stored * self.hours), (out, -linear.drawn * self.hours)
+        model.chain(level, linear.kept, self.problem.start_of(device) / linear.unit, inflow, outflow)
         on = np.empty(0, dtype=np.intp)
-        if exclusive:
+        if device.section in self.switches:
             on = model.columns(steps, 0.0, 1.0, integer=True)
-            model.rows(steps, -np.inf, 0.0, (electrolyzer, 1.0), (on, -most_in))
-            model.rows(steps, 0.0, np.inf, (electrolyzer, 1.0), (on, -least_in))
-        return HydrogenColumns(hydrogen, hour_kg, electrolyzer, fuel_cell, level, on)
+            model.rows(steps, -np.inf, 0.0, (into, 1.0), (on, -most_in))
+            if linear.excludes:
+                model.rows(steps, -np.inf, most_out, (out, 1.0), (on, most_out))
+            if linear.in_least or not linear.excludes:
+                model.rows(steps, 0.0, np.inf, (into, 1.0), (on, -least_in))
+        return DeviceColumns(device, linear, into, out, level, on)
 
     def _add_tank_misses(self) -> TankMisses | None:
         """Add columns for the shortfall of the tank's last level from the held and from the wished amount."""
@@ -154,35 +213,24 @@ class PowerFlowModel:
         misses = self.model.columns(1), self.model.columns(1)
         last = self.hydrogen.level[-1:], 1.0
         for miss, level_kg in zip(misses, (self.problem.held_kg, self.problem.wished_kg), strict=True):
-            self.model.rows(1, level_kg / self.hydrogen.hour_kg, np.inf, last, (miss, 1.0))
+            self.model.rows(1, level_kg / self.hydrogen.linear.unit, np.inf, last, (miss, 1.0))
         return TankMisses(*misses)
-
-    def _add_storage(
-        self, levels: tuple[float, ...], unit: float, kept: float, into: Term, out: Term
-    ) -> IntArray:
-        """Level after a step = kept share of the previous level + inflow - outflow.
-
-        ``levels``: minimum, maximum, target and start, in the storage's unit.
-        """
-        steps = self.problem.steps
-        least, most, target, start = (level / unit for level in levels)
-        lower = np.full(steps, least)
-        lower[-1] = max(least, target)
-        level = self.model.columns(steps, lower, most)
-        self.model.chain(level, kept, start, (into[0], into[1] * self.hours), (out[0], -out[1] * self.hours))
-        return level
 
     def _add_balance(self) -> None:
         """Eq. 3.1 and 3.11, and the shortfall of each step; the grid supplies only servers and base load."""
-        terms: list[Term] = [(self.produced, 1.0), (self.charge, 1.0), (self.discharge, -1.0)]
+        cooled = self.site_load.cooled(np.ones(self.problem.steps))
+        terms: list[Term] = [(self.produced, cooled)]
+        for each in self.devices.values():
+            terms += [(each.into, 1.0), (each.out, -1.0)]
         if self.imported is not None:
             terms.append((self.imported, -1.0))
-            least = np.full(self.problem.steps, -self.problem.base_w / self.power_w)
-            self.model.rows(self.problem.steps, least, np.inf, (self.produced, 1.0), (self.imported, -1.0))
-        if self.hydrogen is not None:
-            terms += [(self.hydrogen.electrolyzer, 1.0), (self.hydrogen.fuel_cell, -1.0)]
+            least = np.zeros(self.problem.steps) - self.site_load.always_w / self.power_w
+            used: list[Term] = [(self.produced, cooled), (self.imported, -1.0)]
+            if self.grid_charge is not None:
+                used.append((self.grid_charge, 1.0))
+            self.model.rows(self.problem.steps, least, np.inf, *used)
         steps = self.problem.steps
-        arriving = self.renew - self.problem.base_w / self.power_w if self.problem.base_w else self.renew
+        arriving = self.renew - self.site_load.always_w / self.power_w
         self.model.rows(steps, arriving, arriving, *terms)
         self.model.rows(steps, self.load, np.inf, (self.produced, 1.0), (self.relax, self.load))
         self.model.rows(steps, self.load, np.inf, (self.produced, 1.0), (self.short, 1.0))
@@ -196,62 +244,81 @@ _OVERLAP = 1e-7
 
 def broken_exclusions(model: PowerFlowModel, values: FloatArray) -> Exclusions:
     """Return the model's exclusions plus those that the point violates."""
-    both = np.minimum(values[model.charge], values[model.discharge]).max()
-    low = False
-    if model.hydrogen is not None:
-        power = values[model.hydrogen.electrolyzer]
-        least = model.hydrogen.spec.electrolyzer_min_w / model.power_w
-        low = bool(np.any((power > _OVERLAP) & (power < least - _OVERLAP)))
-    had = model.switches
-    return Exclusions(had.battery or bool(both > _OVERLAP), had.electrolyzer or low)
+    broken = {name for name, each in model.devices.items() if _violates(each, values)}
+    if model.breaks_grid_charge(values):
+        broken.add(GRID_CHARGE)
+    return model.switches.union(broken)
+
+
+def _violates(columns: DeviceColumns, values: FloatArray) -> bool:
+    """Whether a point violates the exclusion of a device."""
+    into, least = values[columns.into], columns.linear.in_least
+    low = bool(np.any((into > _OVERLAP) & (into < least - _OVERLAP)))
+    if not columns.linear.excludes:
+        return low
+    return low or bool(np.minimum(into, values[columns.out]).max() > _OVERLAP)
 
 
 def plan_of(model: PowerFlowModel, values: FloatArray) -> PowerPlan:
     """Return the plan of a point: exact levels, exact exclusions, every power within its limit."""
-    problem, battery, columns = model.problem, model.problem.storage.battery, model.hydrogen
-
-    def watts(column: IntArray) -> FloatArray:
-        scaled = values[column]
-        return np.where(scaled > _TINY, scaled, 0.0) * model.power_w
-
-    flow_w = watts(model.charge) - watts(model.discharge)
-    charge_w = np.minimum(np.maximum(flow_w, 0.0), battery.charge_limit_w)
-    discharge_w = np.minimum(np.maximum(-flow_w, 0.0), battery.discharge_limit_w)
-    charge_w, battery_j = _charged(problem, charge_w, discharge_w)
-    into_w, out_w, levels_kg = np.zeros(problem.steps), np.zeros(problem.steps), np.zeros(problem.steps + 1)
-    if columns is not None:
-        spec = columns.spec
-        into_w = np.minimum(watts(columns.electrolyzer), spec.electrolyzer_max_w)
-        # Values between off and the minimum are rounding errors of the integer variable.
-        off = into_w < 0.5 * spec.electrolyzer_min_w
-        into_w = np.where(off | (into_w == 0.0), 0.0, np.maximum(into_w, spec.electrolyzer_min_w))
-        out_w = np.minimum(watts(columns.fuel_cell), spec.fuel_cell_max_w)
-        gains_kg = level_after_step(spec, 0.0, into_w, out_w, problem.step_s)  # type: ignore[arg-type]
-        levels_kg = problem.start_state.hydrogen_kg + np.concatenate(([0.0], np.cumsum(gains_kg)))
+    problem, no_power_w = model.problem, np.zeros(model.problem.steps)
+    flows = {name: _flows_of(model, each, values) for name, each in model.devices.items()}
+    battery = flows.pop(BatterySpec.section)
+    nothing = Flows(no_power_w, no_power_w, np.zeros(problem.steps + 1))
+    hydrogen = flows.pop(HydrogenSpec.section, nothing)
     plan = PowerPlan(
         load_w=problem.load_w,
         renew_w=problem.renew_w,
-        charge_w=charge_w,
-        discharge_w=discharge_w,
-        electrolyzer_w=into_w,
-        fuel_cell_w=out_w,
-        curtailed_w=np.zeros(problem.steps),
-        battery_j=battery_j,
-        hydrogen_kg=levels_kg,
-        import_w=UNSET if model.imported is None else watts(model.imported),
+        charge_w=battery.in_w,
+        discharge_w=battery.out_w,
+        electrolyzer_w=hydrogen.in_w,
+        fuel_cell_w=hydrogen.out_w,
+        curtailed_w=no_power_w,
+        battery_j=battery.level,
+        hydrogen_kg=hydrogen.level,
+        import_w=UNSET if model.imported is None else _watts(model, values, model.imported),
         base_w=problem.base_w or UNSET,
+        services_w=UNSET if problem.services_w is None else problem.services_w,
+        pue=UNSET if problem.pue is None else problem.pue,
+        others=flows or UNSET,
+        grid_charge_w=_grid_charge_w(model, values, battery.in_w),
     )
     _put_on_bounds(plan, problem)
     return plan
 
 
+def _watts(model: PowerFlowModel, values: FloatArray, column: IntArray) -> FloatArray:
+    scaled = values[column]
+    return np.where(scaled > _TINY, scaled, 0.0) * model.power_w
+
+
+def _grid_charge_w(model: PowerFlowModel, values: FloatArray, charge_w: FloatArray) -> FloatArray | UnsetType:
+    """Return the charge from the grid at a point, at most the whole charge."""
+    if model.grid_charge is None:
+        return UNSET
+    return np.minimum(_watts(model, values, model.grid_charge), charge_w)
+
+
+def _flows_of(model: PowerFlowModel, columns: DeviceColumns, values: FloatArray) -> Flows:
+    """Return the powers and levels of a device at a point."""
+    device, bounds = columns.device, columns.device.bounds
+    into_w, out_w = _watts(model, values, columns.into), _watts(model, values, columns.out)
+    if columns.linear.excludes:
+        flow_w = into_w - out_w
+        into_w, out_w = np.maximum(flow_w, 0.0), np.maximum(-flow_w, 0.0)
+    into_w, out_w = np.minimum(into_w, bounds.in_w), np.minimum(out_w, bounds.out_w)
+    if bounds.least_in_w:
+        # Values between off and the minimum are rounding errors of the integer variable.
+        off = into_w < 0.5 * bounds.least_in_w
+        into_w = np.where(off | (into_w == 0.0), 0.0, np.maximum(into_w, bounds.least_in_w))
+    return device.exact(model.problem.start_of(device), into_w, out_w, model.problem.step_s)
+
+
 def _put_on_bounds(plan: PowerPlan, problem: PowerProblem) -> None:
     """Set levels that miss a bound only by rounding to the bound."""
-    battery = problem.storage.battery
-    size_j, size_kg = plan.level_scales(problem.storage, problem.step_s)
-    bounds_j, bounds_kg = (battery.min_j, battery.max_j), (0.0, problem.storage.tank_kg)
-    for levels, bounds, size in ((plan.battery_j, bounds_j, size_j), (plan.hydrogen_kg, bounds_kg, size_kg)):
-        nearest = np.clip(levels, *bounds)
+    for device in problem.storage.devices:
+        levels, size = plan.flows_of(device).level, device.level_scale(plan.scale_w, problem.step_s)
+        nearest = np.clip(levels, device.bounds.least, device.bounds.most)
         np.copyto(levels, nearest, where=np.abs(levels - nearest) <= LEVEL_TOLERANCE * size)
 
 
@@ -262,24 +329,15 @@ def store_surplus(problem: PowerProblem, plan: PowerPlan) -> PowerPlan:
     discharge stays possible and no shortfall grows.
     """
     served_w = np.minimum(np.maximum(problem.load_w, problem.floors_w), plan.produced_w)
-    surplus_w = plan.produced_w + plan.charge_w - plan.discharge_w - served_w
+    cooled = problem.site_load.cooled
+    surplus_w = cooled(plan.produced_w) + plan.charge_w - plan.discharge_w - cooled(served_w)
     discharge_w = np.where(surplus_w > 0.0, 0.0, -surplus_w)
-    charge_w, battery_j = _charged(problem, np.where(surplus_w < 0.0, 0.0, surplus_w), discharge_w)
+    wanted_w = np.where(surplus_w < 0.0, 0.0, surplus_w)
+    battery, start_j = problem.storage.battery, problem.start_state.battery_j
+    charge_w, discharge_w, battery_j = battery.exact(start_j, wanted_w, discharge_w, problem.step_s)
     stored = replace(plan, charge_w=charge_w, discharge_w=discharge_w, battery_j=battery_j)
     _put_on_bounds(stored, problem)
     return stored
-
-
-def _charged(
-    problem: PowerProblem, wanted_w: FloatArray, discharge_w: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Return the charging power (W), limited by SoC_max, and the resulting battery levels (J)."""
-    battery, step_s = problem.storage.battery, problem.step_s
-    levels_j, charge_w = [problem.start_state.battery_j], []
-    for into_w, out_w in zip(wanted_w.tolist(), discharge_w.tolist(), strict=True):
-        charge_w.append(min(into_w, charge_power_limit(battery, levels_j[-1], step_s)))
-        levels_j.append(energy_after_step(battery, levels_j[-1], charge_w[-1], out_w, step_s))
-    return np.array(charge_w), np.array(levels_j)
 
 
 _NEGLIGIBLE = 1e-6
@@ -301,12 +359,11 @@ def explain_infeasible(problem: PowerProblem, switches: Exclusions, limits: Solv
 
 
 def _without_targets(model: PowerFlowModel, limits: SolverLimits | None, *, tank: bool = True) -> Solver:
-    """Return the model in the solver, without the battery's target and, with ``tank``, the tank's."""
-    battery, hydrogen = model.problem.storage.battery, model.hydrogen
+    """Return the model in the solver, without its targets; with that of the tank unless ``tank``."""
     solver = Solver(model.model, limits, tolerance=TOLERANCE)
-    solver.set_bounds(model.battery[-1:], battery.min_j / model.energy_j, battery.max_j / model.energy_j)
-    if hydrogen is not None and tank:
-        solver.set_bounds(hydrogen.level[-1:], 0.0, hydrogen.spec.tank_kg / hydrogen.hour_kg)
+    for each in model.devices.values():
+        if tank or each is not model.hydrogen:
+            solver.set_bounds(each.level[-1:], *each.bounds)
     return solver
 
 
@@ -314,35 +371,40 @@ def _target_message(problem: PowerProblem, switches: Exclusions, limits: SolverL
     """Return which target is unreachable, alone or together with the other; "" if none."""
     model = PowerFlowModel(problem, switches)
 
-    def most(level: IntArray, unit: float, *, tank: bool = True) -> float:
+    def most(each: DeviceColumns, *, tank: bool = True) -> float:
         """Return the maximum that can be stored at the end; infinite if unknown."""
-        solution = _without_targets(model, limits, tank=tank).minimize((level[-1:], -1.0))
-        return -solution.bound * unit if solution.values is not None else np.inf
+        outcome = _without_targets(model, limits, tank=tank).minimize((each.level[-1:], -1.0))
+        return -outcome.bound * each.linear.unit if outcome.incumbent is not None else np.inf
 
     battery = problem.storage.battery
     hours = problem.steps * problem.step_s / SECONDS_PER_HOUR
     least_j, least_kg = problem.target_j * (1 - _NEGLIGIBLE), problem.target_kg * (1 - _NEGLIGIBLE)
-    stored_j = most(model.battery, model.energy_j)
+    stored_j = most(model.battery)
     if stored_j < least_j:
         return (
             f"soc_target_pct: the battery cannot reach {battery.soc_pct(problem.target_j):.2f} % after "
             f"{hours:g} h: even without serving any load, it reaches at most "
             f"{battery.soc_pct(stored_j):.2f} % ({j_to_kwh(problem.target_j - stored_j):.3g} kWh short)"
         )
-    stored_kg = most(model.hydrogen.level, model.hydrogen.hour_kg) if model.hydrogen else np.inf
+    stored_kg = most(model.hydrogen) if model.hydrogen else np.inf
     if stored_kg < least_kg:
         return (
             f"level_target_kg: the tank cannot reach {problem.target_kg:.3f} kg after {hours:g} h: even "
             f"without serving any load, it reaches at most {stored_kg:.3f} kg "
             f"({problem.target_kg - stored_kg:.3g} kg short)"
         )
-    stored_j = most(model.battery, model.energy_j, tank=False)
+    stored_j = most(model.battery, tank=False)
     if stored_j < least_j:
         return (
             f"soc_target_pct and level_target_kg cannot both be met: with {problem.target_kg:.3f} kg of "
             f"hydrogen after {hours:g} h, the battery reaches at most {battery.soc_pct(stored_j):.2f} %, "
             f"below the target of {battery.soc_pct(problem.target_j):.2f} %"
         )
+    for device in problem.storage.other_devices:
+        stored = most(model.devices[device.section])
+        if stored < device.least_end * (1 - _NEGLIGIBLE):
+            target, reached = (device.level_text(device.shown(level)) for level in (device.least_end, stored))
+            return f"{device.section}: cannot reach {target} after {hours:g} h: it reaches at most {reached}"
     return ""
 
 
@@ -354,19 +416,20 @@ def sleep_shortage(problem: PowerProblem) -> str:
     imported.
     """
     battery = problem.storage.battery
-    drainable = replace(problem.storage, battery=replace(battery, soc_min_pct=0.0, soc_target_pct=0.0))
+    drainable = replace(problem.storage, battery=battery.without_levels())
     serving = replace(problem, storage=drainable, floor_w=0.0, load_w=problem.floors_w)
     model = PowerFlowModel(serving, NO_EXCLUSIONS)
     lost = model.model.columns(problem.steps)
-    floor = battery.min_j / model.energy_j
-    model.model.rows(problem.steps, floor, np.inf, (model.battery, 1.0), (lost, 1.0))
-    solution = _without_targets(model, None).minimize((model.short, 1.0), (lost, 1e-3))
-    if solution.values is None:
+    unit_j = model.battery.linear.unit
+    floor = battery.min_j / unit_j
+    model.model.rows(problem.steps, floor, np.inf, (model.battery.level, 1.0), (lost, 1.0))
+    outcome = _without_targets(model, None).minimize((model.short, 1.0), (lost, 1e-3))
+    if outcome.incumbent is None:
         return ""
-    short, gone = solution.values[model.short], solution.values[lost]
+    short, gone = outcome.incumbent[model.short], outcome.incumbent[lost]
     if short.max() > _NEGLIGIBLE:
         step = int(np.argmax(short > _NEGLIGIBLE))
-        missing_kwh = j_to_kwh(float(short.sum()) * model.power_w * problem.step_s)
+        missing_kwh = j_to_kwh(float(problem.site_load.cooled(short).sum()) * model.power_w * problem.step_s)
         backup = "storage" if model.imported is None else "storage and grid"
         return (
             f"the sleeping servers alone need {w_to_kw(problem.floors_w[step]):.4g} kW, more than production "
@@ -378,21 +441,27 @@ def sleep_shortage(problem: PowerProblem) -> str:
         return (
             f"soc_min_pct: even with all servers asleep, the battery falls below "
             f"{battery.soc_min_pct:g} %, first at hour {problem.hour(step):.4g}, by up to "
-            f"{j_to_kwh(float(gone.max()) * model.energy_j):.3g} kWh"
+            f"{j_to_kwh(float(gone.max()) * unit_j):.3g} kWh"
         )
     return ""
 
 
 _TILT = 1e-3
-"""Cost of a watt of throughput at the end of a window beyond that at its start (twice that for hydrogen): of
-plans of equal throughput, the one that acts earlier, and the battery before hydrogen."""
+"""Cost of a watt of throughput at the end of a window beyond that at its start, times the rank of the device:
+of plans of equal throughput, the one that acts earlier, and the battery before hydrogen."""
 
 _IMPORT = 10.0
 """Cost of a watt from the grid in watts of throughput: import serves demand that the storage cannot cover."""
 
+_CHEAPER = 1e-3
+"""Share by which a joule from the grid costs less than one of demand, so that demand is served."""
+
 _SLACK = 1e-7
 """Maximum scaled deviation of a stage from an earlier one's result: above the solver's tolerance."""
 
+
+_NAME = "power"
+"""Name of this optimization in a plan's provenance."""
 
 CostsOf = Callable[[PowerFlowModel], list[Term]]
 """Function that returns columns and their costs."""
@@ -402,8 +471,8 @@ CostsOf = Callable[[PowerFlowModel], list[Term]]
 class PowerDecision:
     """Power decisions of a window, or the reason why there are none."""
 
-    outcome: SolverOutcome
-    """Outcome of the solver: its objective is rf, its gap the largest of the stages."""
+    solved: Solved
+    """Result of the solver: its gap is the largest of the stages."""
     plan: PowerPlan | None
     whole_numbers: Exclusions = NO_EXCLUSIONS
     """Exclusions that required branching."""
@@ -415,36 +484,37 @@ def plan_power(
     """Find the best power plan of a window.
 
     A plan that is returned meets every constraint (`power_violations` finds none). Without a plan,
-    the outcome has the reason: no point, or infeasible and (with ``explain``) the unreachable requirement.
+    ``solved`` has the reason: the end of the search, or (with ``explain``) the unreachable requirement.
     Raises ConfigError if the solver is not installed, and RuntimeError if a point violates a constraint.
     """
     limits = limits or SolverLimits()
     deadline_s = time.monotonic() + limits.time_s
     switches, plain = NO_EXCLUSIONS, None
     while True:
-        run = _solved(PowerFlowModel(problem, switches), plain, limits, deadline_s)
-        if run.values is None:
-            return PowerDecision(_without_point(run, limits, explain), None, switches)
-        needed = broken_exclusions(run.model, run.values)
+        run = _run_stages(PowerFlowModel(problem, switches), plain, limits, deadline_s)
+        if run.incumbent is None:
+            return PowerDecision(_unsolved(run, limits, explain), None, switches)
+        needed = broken_exclusions(run.model, run.incumbent)
         if needed == switches:
             break
         plain = run.model if switches == NO_EXCLUSIONS else None
         switches = needed
-    plan = plan_of(run.model, run.values)
-    if problem.surplus is Surplus.STORE:
+    plan = plan_of(run.model, run.incumbent)
+    if problem.surplus is Surplus.STORE and problem.grid_charge is None:
         plan = store_surplus(problem, plan)
-    plan = replace(plan, curtailed_w=np.maximum(plan.produced_w - problem.most_w, 0.0))
+    too_much_w = np.maximum(plan.produced_w - problem.most_w, 0.0)
+    plan = replace(plan, curtailed_w=problem.site_load.cooled(too_much_w))
     broken = power_violations(plan, problem)
     if broken:
         raise RuntimeError("the plan violates a constraint: " + "; ".join(map(str, broken)))
-    return PowerDecision(_with_point(plan, run), plan, switches)
+    return PowerDecision(_solved_by(run), plan, switches)
 
 
-def _solved(
+def _run_stages(
     model: PowerFlowModel, plain: PowerFlowModel | None, limits: SolverLimits, deadline_s: float
 ) -> _Stages:
     """Run the stages; first near the ``plain`` model's point if only the electrolyzer switches."""
-    if plain is not None and model.switches == Exclusions(electrolyzer=True):
+    if plain is not None and model.switches == {HydrogenSpec.section}:
         exact = replace(limits, relative_gap=1e-5, time_s=deadline_s - time.monotonic())
         near = _StagesNear(model, exact, plain)
         if near.run() is SearchEnd.DONE:
@@ -469,7 +539,7 @@ class _Stages:
         self.solver = Solver(model.model, limits, tolerance=TOLERANCE)
         self.solvers = [(self.solver, model)]
         """Active solvers, each with its model."""
-        self.values: FloatArray | None = None
+        self.incumbent: FloatArray | None = None
         self.gaps: dict[str, float] = {}
         """Proven relative distance to the optimum, by stage."""
         self.end = SearchEnd.DONE
@@ -477,6 +547,8 @@ class _Stages:
     def run(self) -> SearchEnd:
         """Run all stages. Returns the end of the last unfinished one."""
         if self.model.tank_misses is not None and not self._least_miss("hydrogen held", 0):
+            return self.end
+        if self.model.problem.end_worth and not self._fix_missing():
             return self.end
         relax = self._stage("relax factor", lambda m: [(m.relax, 1.0)])
         if relax is None:
@@ -493,6 +565,21 @@ class _Stages:
         self._stage("throughput", _throughput)
         return self.end
 
+    def _fix_missing(self) -> bool:
+        """Find the least unmet demand minus the value of the energy left, and fix it.
+
+        Later stages then choose among plans of the same value. Returns whether there is a point.
+        """
+        least = self._stage("demand and energy left", _unmet_less_left)
+        if least is None:
+            return False
+        for solver, at in self.solvers:
+            terms = _unmet_less_left(at)
+            columns = np.concatenate([column for column, _ in terms])
+            costs = np.concatenate([np.broadcast_to(cost, len(column)) for column, cost in terms])
+            solver.add_row(columns, costs, upper=least + _SLACK * (abs(least) + 10.0))
+        return True
+
     def _least_miss(self, name: str, which: int) -> bool:
         """Find the minimum shortfall of the tank and fix it. Returns whether there is a point.
 
@@ -504,28 +591,28 @@ class _Stages:
             return model.tank_misses[which] if model.tank_misses is not None else np.empty(0, dtype=np.intp)
 
         stored = -1.01 if which else 0.0
-        found = self._stage(name, lambda model: [(column(model), 1.0), (model.battery[-1:], stored)])
-        if found is None or self.values is None:
+        least = self._stage(name, lambda model: [(column(model), 1.0), (model.battery.level[-1:], stored)])
+        if least is None or self.incumbent is None:
             return False
-        missed = self.values[column(self.model)]
+        missed = self.incumbent[column(self.model)]
         for solver, at in self.solvers:
             solver.set_bounds(column(at), 0.0, np.maximum(missed, 0.0) + _SLACK)
         return True
 
     def _stage(self, name: str, costs: CostsOf) -> float | None:
         """Run one stage and return its objective, None without a point."""
-        solution = self._minimize(costs)
-        if solution.ending is not SearchEnd.DONE:
+        outcome = self._minimize(costs)
+        if outcome.ending is not SearchEnd.DONE:
             # The point of the previous stage is feasible: only rounding can make this one infeasible.
-            failed = self.gaps and solution.ending is SearchEnd.INFEASIBLE
-            self.end = SearchEnd.FAILED if failed else solution.ending
-        if solution.values is None:
+            failed = self.gaps and outcome.ending is SearchEnd.INFEASIBLE
+            self.end = SearchEnd.FAILED if failed else outcome.ending
+        if outcome.incumbent is None:
             return None
-        self.values = solution.values
-        self.gaps[name] = solution.gap
-        return solution.objective
+        self.incumbent = outcome.incumbent
+        self.gaps[name] = outcome.gap
+        return outcome.objective
 
-    def _minimize(self, costs: CostsOf) -> Solution:
+    def _minimize(self, costs: CostsOf) -> SolverOutcome:
         return self.solver.minimize(*costs(self.model))
 
 
@@ -547,53 +634,63 @@ class _StagesNear(_Stages):
         columns, plain = self.model.hydrogen, self.plain.hydrogen
         if columns is None or plain is None:
             return
-        power = point[plain.electrolyzer]
-        on = power >= columns.spec.electrolyzer_min_w / self.model.power_w - TOLERANCE
+        power = point[plain.into]
+        on = power >= columns.linear.in_least - TOLERANCE
         broken = (power > TOLERANCE) & ~on
         around = np.convolve(broken, np.ones(2 * _NEAR + 1))[_NEAR : _NEAR + len(broken)]
         free = self._free = self._free | (around > 0.5)
-        if self.values is not None:
-            free = free | (on != (self.values[columns.on] > 0.5))
+        if self.incumbent is not None:
+            free = free | (on != (self.incumbent[columns.on] > 0.5))
         self.solver.set_bounds(columns.on, np.where(free, 0.0, on), np.where(free, 1.0, on))
 
-    def _minimize(self, costs: CostsOf) -> Solution:
+    def _minimize(self, costs: CostsOf) -> SolverOutcome:
         best = self.bounds.minimize(*costs(self.plain))
-        if best.values is None:
+        if best.incumbent is None:
             return replace(best, ending=SearchEnd.FAILED)
-        self._focus(best.values)
-        solution = replace(super()._minimize(costs), bound=best.objective)
-        if solution.values is not None and solution.gap > _NEAR_GAP:
-            return replace(solution, ending=SearchEnd.FAILED, values=None)
-        return solution
+        self._focus(best.incumbent)
+        outcome = replace(super()._minimize(costs), bound=best.objective)
+        if outcome.incumbent is not None and outcome.gap > _NEAR_GAP:
+            return replace(outcome, ending=SearchEnd.FAILED, incumbent=None)
+        return outcome
+
+
+def _unmet_less_left(model: PowerFlowModel) -> list[Term]:
+    """Unmet demand minus the value of the energy left; energy from the grid costs hardly less than unmet."""
+    costs: list[Term] = [(model.short, model.hours)]
+    if model.imported is not None:
+        costs.append((model.imported, (1.0 - _CHEAPER) * model.hours))
+    return [*costs, (model.battery.level[-1:], -model.problem.end_worth)]
 
 
 def _throughput(model: PowerFlowModel) -> list[Term]:
     tilt = _TILT * np.arange(model.problem.steps) / model.problem.steps
-    costs: list[Term] = [(model.charge, 1.0 + tilt), (model.discharge, 1.0 + tilt)]
-    if model.hydrogen is not None:
-        costs += [(model.hydrogen.electrolyzer, 1.0 + 2 * tilt), (model.hydrogen.fuel_cell, 1.0 + 2 * tilt)]
+    costs: list[Term] = []
+    for each in model.devices.values():
+        cost = 1.0 + each.linear.rank * tilt
+        costs += [(each.into, cost), (each.out, cost)]
     if model.imported is not None:
         costs.append((model.imported, _IMPORT))
     return costs
 
 
-def _with_point(plan: PowerPlan, run: _Stages) -> SolverOutcome:
-    gap = max(run.gaps.values()) if len(run.gaps) == 3 else math.inf
+def _solved_by(run: _Stages) -> Solved:
+    stages = 4 if run.model.problem.end_worth else 3
+    gap = max(run.gaps.values()) if len(run.gaps) == stages else math.inf
     if run.end is SearchEnd.DONE:
-        return SolverOutcome(SolverStatus.OPTIMAL, "", plan.relax_factor, gap)
+        return Solved(_NAME, OPTIMAL, gap)
     message = (
         f"{run.end.value} ended the search while minimizing the {[*run.gaps][-1]}: the plan is valid, "
         "but a better one may exist"
     )
-    return SolverOutcome(SolverStatus.FEASIBLE, message, plan.relax_factor, gap)
+    return Solved(_NAME, FEASIBLE, gap, message)
 
 
-def _without_point(run: _Stages, limits: SolverLimits, explain: bool) -> SolverOutcome:
+def _unsolved(run: _Stages, limits: SolverLimits, explain: bool) -> Solved:
     if run.end is SearchEnd.INFEASIBLE:
         why = "no plan meets all requirements"
         if explain:
             why = explain_infeasible(run.model.problem, run.model.switches, limits)
-        return SolverOutcome(SolverStatus.INFEASIBLE, why)
+        return Solved(_NAME, INFEASIBLE, message=why)
     advice = "raise the limit or plan a shorter window"
     why = f"{run.end.value} ended the search before a plan was found: {advice}"
-    return SolverOutcome(SolverStatus.NO_POINT, why)
+    return Solved(_NAME, NO_PLAN, message=why)

@@ -8,16 +8,19 @@ are evaluated on the plan's numbers alone, as the equations are printed, indepen
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from msgspec import UNSET, UnsetType
 
 from beasy_sched.arrays import FloatArray
-from beasy_sched.energy.storage import Storage, StorageState, energy_after_step, level_after_step
+from beasy_sched.energy.devices.device import Device, Flows
+from beasy_sched.energy.grid_charging import GridCharge
+from beasy_sched.energy.site_load import LoadAhead
+from beasy_sched.energy.storage import Storage, StorageState
 from beasy_sched.errors import ConfigError
 from beasy_sched.planner.forecast import checked_forecasts, checked_powers
 from beasy_sched.units import SECONDS_PER_HOUR, j_to_kwh, w_to_kw
@@ -53,12 +56,20 @@ class PowerProblem:
     start: StorageState | None = None
     """Levels at the start of the window; None for the site's."""
     import_limit_w: float = 0.0
-    """Maximum grid power for the servers and the base load, W; 0 without a grid."""
+    """Maximum grid power for the servers and the load besides them, W; 0 without a grid."""
     base_w: float = 0.0
     """Base load."""
+    services_w: FloatArray | None = None
+    """Services; None for a site without any."""
+    pue: FloatArray | None = None
+    """Power of servers and their cooling, in units of the servers' power; None without cooling."""
     tank_from_surplus: bool = False
     """Whether the tank is filled to a target above its start only with power not needed otherwise, and the
     target yields to the needs of sleeping servers, as in a season's plan."""
+    grid_charge: GridCharge | None = None
+    """Charge from the grid that is allowed in each step; None: the grid feeds no storage."""
+    end_worth: float = 0.0
+    """Demand (J) worth as much as a joule left in the battery at the end; 0: energy left has no value."""
     floors_w: FloatArray = field(init=False, repr=False)
     """``floor_w`` as one value per step."""
 
@@ -72,6 +83,8 @@ class PowerProblem:
             )
         if not self.most_w > 0:
             raise ConfigError(f"most_w: found {self.most_w!r}, expected a number > 0")
+        if not 0 <= self.end_worth < np.inf:
+            raise ConfigError(f"end_worth: found {self.end_worth!r}, expected a finite number >= 0")
         floors = np.broadcast_to(np.asarray(self.floor_w, dtype=np.float64), len(load))
         object.__setattr__(self, "load_w", load)
         object.__setattr__(self, "renew_w", renew)
@@ -89,6 +102,13 @@ class PowerProblem:
                 f"the window starts with {start.hydrogen_kg!r} kg of hydrogen, "
                 f"expected 0 to tank_kg ({tank_kg:g})"
             )
+        for device, level in zip(self.storage.other_devices, start.others, strict=True):
+            least, most, slack = device.bounds.least, device.bounds.most, 1e-6 * device.bounds.most
+            if not least - slack <= level <= most + slack:
+                raise ConfigError(
+                    f"the window starts with {device.section} at {_text(device, level)}, expected between "
+                    f"{_text(device, least)} and {_text(device, most)}"
+                )
 
     @property
     def steps(self) -> int:
@@ -96,14 +116,28 @@ class PowerProblem:
         return len(self.load_w)
 
     @property
+    def site_load(self) -> LoadAhead:
+        """Load besides the servers."""
+        return LoadAhead(self.base_w, self.services_w, self.pue)
+
+    @property
     def start_state(self) -> StorageState:
         """Levels at the start of the window."""
         return self.storage.start() if self.start is None else self.start
 
+    def start_of(self, device: Device) -> float:
+        """Return the level of a device at the start of the window, in its unit."""
+        levels = zip(self.storage.devices, self.storage.levels(self.start_state), strict=True)
+        return next(level for each, level in levels if each.section == device.section)
+
+    def target_of(self, device: Device) -> float:
+        """Return the least level of a device at the end, in its unit; see `target_kg`."""
+        return self.target_kg if device is self.storage.hydrogen else device.least_end
+
     @property
     def target_j(self) -> float:
-        """Minimum battery energy at the end, J."""
-        return self.storage.battery.target_j
+        """Minimum battery energy at the end, J: the target, or the lower edge of its band."""
+        return self.storage.battery.least_end_j
 
     @property
     def target_kg(self) -> float:
@@ -173,6 +207,14 @@ class PowerPlan:
     """Planned grid power; unset for a site without a grid."""
     base_w: float | UnsetType = UNSET
     """Base load; unset without one."""
+    services_w: FloatArray | UnsetType = UNSET
+    """Services; unset without any."""
+    pue: FloatArray | UnsetType = UNSET
+    """Power of servers and their cooling, in units of the servers' power; unset without cooling."""
+    others: dict[str, Flows] | UnsetType = UNSET
+    """Powers and levels of devices other than battery and hydrogen, by section; unset without any."""
+    grid_charge_w: FloatArray | UnsetType = UNSET
+    """Part of ``charge_w`` and of ``import_w``; unset for a site whose grid does not charge the battery."""
 
     @property
     def steps(self) -> int:
@@ -181,8 +223,30 @@ class PowerPlan:
 
     def series(self) -> dict[str, FloatArray]:
         """Return the existing powers and levels, by name."""
-        names = (name for name in self.__dataclass_fields__ if name != "base_w")
+        apart = ("base_w", "others")
+        names = (name for name in self.__dataclass_fields__ if name not in apart)
         return {name: values for name in names if (values := getattr(self, name)) is not UNSET}
+
+    def flows_of(self, device: Device) -> Flows:
+        """Return powers and levels of a device. Raises ConfigError if the plan has none for it."""
+        if device.fields is not None:
+            columns = device.columns
+            return Flows(*(getattr(self, name) for name in (columns.into, columns.out, device.fields.level)))
+        if self.others is UNSET or device.section not in self.others:
+            raise ConfigError(f"the plan has no powers of the device {device.section!r}")
+        return self.others[device.section]
+
+    def until(self, steps: int) -> PowerPlan:
+        """The first ``steps`` steps of the plan."""
+        cut: dict[str, Any] = {
+            name: values[: steps + (len(values) > self.steps)] for name, values in self.series().items()
+        }
+        if self.others is not UNSET:
+            cut["others"] = {
+                section: Flows(flows.in_w[:steps], flows.out_w[:steps], flows.level[: steps + 1])
+                for section, flows in self.others.items()
+            }
+        return replace(self, **cut)
 
     @cached_property
     def scale_w(self) -> float:
@@ -191,25 +255,50 @@ class PowerPlan:
 
     @cached_property
     def produced_w(self) -> FloatArray:
-        """P_prod of Eq. 3.1, before curtailment; including grid power, minus the base load."""
+        """P_prod of Eq. 3.1 for the servers, before curtailment.
+
+        It includes grid power; base load, services and the servers' cooling are subtracted.
+        """
         arriving = self.renew_w + self.fuel_cell_w + self.discharge_w
-        return self.with_grid(arriving - self.electrolyzer_w - self.charge_w)
+        left_w = self.with_grid(self.with_others(arriving - self.electrolyzer_w - self.charge_w))
+        return left_w if self.pue is UNSET else left_w / self.pue
 
     @cached_property
     def given_w(self) -> FloatArray:
-        """Hydrogen and grid power in addition to the production, minus the electrolyzer and the base load."""
-        return self.with_grid(self.fuel_cell_w - self.electrolyzer_w)
+        """Power in addition to production and battery, minus the base load and services.
+
+        It is that of hydrogen, the grid and other devices.
+        """
+        return self.with_grid(self.with_others(self.fuel_cell_w - self.electrolyzer_w))
+
+    def with_others(self, power_w: FloatArray) -> FloatArray:
+        """Add the power out of other devices, and subtract their power in."""
+        for flows in {} if self.others is UNSET else self.others.values():
+            power_w = power_w + flows.out_w - flows.in_w
+        return power_w
 
     def with_grid(self, power_w: FloatArray) -> FloatArray:
-        """Add the grid power, and subtract the base load."""
+        """Add the grid power, and subtract the base load and services."""
         if self.import_w is not UNSET:
             power_w = power_w + self.import_w
-        return power_w if self.base_w is UNSET else power_w - self.base_w
+        if self.base_w is not UNSET:
+            power_w = power_w - self.base_w
+        return power_w if self.services_w is UNSET else power_w - self.services_w
+
+    @property
+    def site_load(self) -> LoadAhead:
+        """Load besides the servers."""
+        return LoadAhead(
+            0.0 if self.base_w is UNSET else self.base_w,
+            None if self.services_w is UNSET else self.services_w,
+            None if self.pue is UNSET else self.pue,
+        )
 
     @cached_property
     def envelope_w(self) -> FloatArray:
         """Power available to the servers: P_prod minus curtailed power."""
-        return self.produced_w - self.curtailed_w
+        curtailed_w = self.curtailed_w if self.pue is UNSET else self.curtailed_w / self.pue
+        return self.produced_w - curtailed_w
 
     @cached_property
     def shortfall_w(self) -> FloatArray:
@@ -228,10 +317,9 @@ class PowerPlan:
 
     def level_scales(self, storage: Storage, step_s: float) -> tuple[float, float]:
         """Return the reference of level tolerances (J, kg): the size, and a step at the largest power."""
-        size_j = storage.battery.capacity_j + self.scale_w * step_s
-        if storage.hydrogen is None:
-            return size_j, 0.0
-        return size_j, storage.hydrogen.tank_kg + storage.hydrogen.produced_kg(self.scale_w, step_s)
+        size_j = storage.battery.level_scale(self.scale_w, step_s)
+        hydrogen = storage.hydrogen
+        return size_j, 0.0 if hydrogen is None else hydrogen.level_scale(self.scale_w, step_s)
 
 
 TOLERANCE = 1e-6
@@ -259,33 +347,18 @@ def power_violations(plan: PowerPlan, problem: PowerProblem) -> tuple[Violation,
 def storage_violations(plan: PowerPlan, storage: Storage, step_s: float) -> Iterator[Violation]:
     """Yield violations of the storage's limits, levels and dynamics, with the worst step of each."""
     power_w = plan.scale_w
-    battery, level = storage.battery, plan.battery_j
-    size_j, size_kg = plan.level_scales(storage, step_s)
     for name in ("charge", "discharge", "electrolyzer", "fuel_cell", "curtailed"):
         yield from _worst(f"{name}_w >= 0", -getattr(plan, f"{name}_w"), power_w)
-    yield from _worst("P_ch <= P_ch_max (3.6)", plan.charge_w - battery.charge_limit_w, power_w)
-    yield from _worst("P_dch <= P_dch_max (3.5)", plan.discharge_w - battery.discharge_limit_w, power_w)
-    both = np.minimum(plan.charge_w, plan.discharge_w)
-    yield from _worst("charging excludes discharging (2.3)", both, power_w)
-    expected = energy_after_step(battery, level[:-1], plan.charge_w, plan.discharge_w, step_s)  # type: ignore[arg-type]
-    yield from _worst("battery development (2.3)", np.abs(level[1:] - expected), size_j)
-    yield from _worst("SoC >= SoC_min (3.3)", battery.min_j - level, size_j)
-    yield from _worst("SoC <= SoC_max (3.3)", level - battery.max_j, size_j)
-    hydrogen = storage.hydrogen
-    if hydrogen is None:
+    for device in storage.other_devices:
+        flows = plan.flows_of(device)
+        yield from _worst(f"{device.section}: power in >= 0", -flows.in_w, power_w)
+        yield from _worst(f"{device.section}: power out >= 0", -flows.out_w, power_w)
+    for device in storage.devices:
+        for excess in device.violations(plan.flows_of(device), step_s, power_w):
+            yield from _worst(excess.constraint, excess.amount, excess.scale)
+    if storage.hydrogen is None:
         used = plan.electrolyzer_w + plan.fuel_cell_w + plan.hydrogen_kg[:-1] + plan.hydrogen_kg[1:]
         yield from _worst("no hydrogen at this site", used, 0.0)
-        return
-    tank, stored = hydrogen.tank_kg, plan.hydrogen_kg
-    ez, fc = plan.electrolyzer_w, plan.fuel_cell_w
-    yield from _worst("P_fc <= P_fc_max (3.7)", fc - hydrogen.fuel_cell_max_w, power_w)
-    yield from _worst("P_ez <= P_ez_max (3.8)", ez - hydrogen.electrolyzer_max_w, power_w)
-    below = np.where(ez > TOLERANCE * power_w, hydrogen.electrolyzer_min_w - ez, 0.0)
-    yield from _worst("P_ez = 0 or P_ez >= P_ez_min (3.8)", below, power_w)
-    following = level_after_step(hydrogen, stored[:-1], ez, fc, step_s)  # type: ignore[arg-type]
-    yield from _worst("hydrogen development (2.7)", np.abs(stored[1:] - following), size_kg)
-    yield from _worst("LoH >= 0 (3.4)", -stored, size_kg)
-    yield from _worst("LoH <= LoH_max (3.4)", stored - tank, size_kg)
 
 
 def _problem_checks(plan: PowerPlan, problem: PowerProblem) -> Iterator[Violation]:
@@ -298,19 +371,47 @@ def _problem_checks(plan: PowerPlan, problem: PowerProblem) -> Iterator[Violatio
     if plan.import_w is not UNSET:
         yield from _worst("P_import >= 0", -plan.import_w, power_w)
         yield from _worst("P_import <= the grid's limit", plan.import_w - problem.import_limit_w, power_w)
-        used_w = plan.produced_w + problem.base_w
-        yield from _worst("the grid feeds no storage", plan.import_w - used_w, power_w)
+        used_w = problem.site_load.cooled(plan.produced_w) + problem.site_load.always_w
+        if plan.grid_charge_w is not UNSET:
+            used_w = used_w + plan.grid_charge_w
+            yield from _grid_charge_checks(plan, plan.grid_charge_w, problem)
+        yield from _worst("the grid feeds no storage but by its rule", plan.import_w - used_w, power_w)
     missing_j, missing_kg = problem.target_j - plan.battery_j[-1:], problem.target_kg - plan.hydrogen_kg[-1:]
     yield from _worst("SoC(T) >= SoC_target (3.9)", missing_j, size_j, plan.steps)
     if problem.storage.hydrogen is not None:
         started_kg = np.abs(plan.hydrogen_kg[:1] - start.hydrogen_kg)
         yield from _worst("starts with the hydrogen given", started_kg, size_kg)
         yield from _worst("LoH(T) >= LoH_target (3.10)", missing_kg, size_kg, plan.steps)
+    for device in problem.storage.other_devices:
+        level, size = plan.flows_of(device).level, device.level_scale(power_w, problem.step_s)
+        started = np.abs(level[:1] - problem.start_of(device))
+        yield from _worst(f"{device.section}: starts at the level given", started, size)
+        missing = device.least_end - level[-1:]
+        yield from _worst(f"{device.section}: level(T) >= target", missing, size, plan.steps)
     least = np.maximum(problem.floors_w, (1.0 - plan.relax_factor) * problem.load_w)
     yield from _worst("P_prod >= max((1 - rf) * P_load, floor) (3.11)", least - plan.produced_w, power_w)
     yield from _worst("the servers' most", plan.envelope_w - problem.most_w, power_w)
     under = np.minimum(plan.produced_w, problem.most_w) - plan.envelope_w
     yield from _worst("curtailed only beyond the servers' most", under, power_w)
+
+
+def _grid_charge_checks(plan: PowerPlan, charge_w: FloatArray, problem: PowerProblem) -> Iterator[Violation]:
+    """Yield charges from the grid that its rule does not allow."""
+    power_w, size_j = plan.scale_w, plan.level_scales(problem.storage, problem.step_s)[0]
+    allowed, steps = problem.grid_charge, charge_w > TOLERANCE * plan.scale_w
+    least_w = np.minimum(plan.charge_w, charge_w)
+    yield from _worst("P_grid_charge >= 0", -charge_w, power_w)
+    yield from _worst("P_grid_charge <= P_ch", charge_w - least_w, power_w)
+    if allowed is None:
+        yield from _worst("the grid charges only by its rule", charge_w, power_w)
+    elif not np.isnan(plan.battery_j).any():
+        import_w = plan.charge_w if plan.import_w is UNSET else plan.import_w
+        most_w = np.where(steps, allowed.import_w, np.inf)
+        yield from _worst("the grid charges only by its rule", import_w - most_w, power_w)
+        most_j = np.where(steps, allowed.most_j, np.inf)
+        yield from _worst(
+            "SoC <= that of the rule while the grid charges", plan.battery_j[1:] - most_j, size_j
+        )
 
 
 def _worst(constraint: str, excess: FloatArray, scale: float, first: int = 0) -> Iterator[Violation]:
@@ -319,3 +420,7 @@ def _worst(constraint: str, excess: FloatArray, scale: float, first: int = 0) ->
     if broken.any():
         step = int(np.argmax(np.where(np.isnan(excess), np.inf, excess)))
         yield Violation(constraint, first + step, float(excess[step]))
+
+
+def _text(device: Device, level: float) -> str:
+    return device.level_text(device.shown(level))

@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Final, TypeVar
 
@@ -28,13 +28,12 @@ from beasy_sched._version import __version__
 from beasy_sched.energy.grid import Grid
 from beasy_sched.energy.site import Site
 from beasy_sched.energy.storage import Storage
-from beasy_sched.engine.replanning import PlanAnswer, PlanOutcome
 from beasy_sched.errors import BeasyError, Interrupted, why
 from beasy_sched.formats.packed_file import array_decoder, encode_array
 from beasy_sched.limits import MOST_UNPACKED_BYTES
 from beasy_sched.model.platform import Platform
-from beasy_sched.planner.plan import Plan, Provenance
-from beasy_sched.planner.requests import PlanRequest
+from beasy_sched.planner.plan import Provenance
+from beasy_sched.planner.requests import PlanAnswer, PlanRequest
 from beasy_sched.planner.windows import OfflineOptions, make_plans
 
 T = TypeVar("T")
@@ -79,25 +78,17 @@ class PlannerSetup:
         return Site(self.storage, self.step_s, self.window_s, grid=grid, base_w=self.base_w)
 
 
-@dataclass(frozen=True)
-class PlannerReply:
-    """Reply of the process to a `PlanRequest`."""
-
-    plans: tuple[Plan, ...] = ()
-    problem: str = ""
-    """Reason why there are no plans; empty if there are plans."""
-
-
-def solve(setup: PlannerSetup, request: PlanRequest) -> PlannerReply:
-    """Make the requested plans; errors are reported in the reply."""
+def solve(setup: PlannerSetup, request: PlanRequest) -> PlanAnswer:
+    """Make the requested plans; errors are reported in the answer."""
     provenance = Provenance(f"beasy-sched {__version__}", inputs=setup.inputs)
     try:
-        return PlannerReply(make_plans(setup.site, setup.platform, request, setup.options, provenance))
+        plans = make_plans(setup.site, setup.platform, request, setup.options, provenance)
+        return PlanAnswer(request, plans)
     except Exception as error:  # a failing planner must not end the run
-        return PlannerReply(problem=why(error))
+        return PlanAnswer(request, problem=why(error))
 
 
-def packed(message: PlannerSetup | PlanRequest | PlannerReply) -> bytes:
+def packed(message: PlannerSetup | PlanRequest | PlanAnswer) -> bytes:
     """Encode a message for sending."""
     content = msgspec.msgpack.encode(message, enc_hook=encode_array)
     return _LENGTH.pack(len(content)) + content
@@ -121,7 +112,7 @@ def work() -> None:
     """Serve requests from the standard input until it ends, which ends the process immediately."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the parent process
     source, target = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # output of libraries must not mix with the replies
+    os.dup2(2, 1)  # output of libraries must not mix with the answers
     setup = receive(source, PlannerSetup)
     requests: queue.SimpleQueue[PlanRequest] = queue.SimpleQueue()
 
@@ -144,19 +135,20 @@ class PlannerProcess:
 
     def __init__(self, setup: PlannerSetup, command: Sequence[str] = COMMAND) -> None:
         """The process starts at the first request."""
-        self._setup, self._command = setup, command
+        self.setup, self._command = setup, command
         self._process: subprocess.Popen[bytes] | None = None
         self._listener: threading.Thread | None = None
-        self._answers: queue.SimpleQueue[PlannerReply | None] = queue.SimpleQueue()
+        self._answers: queue.SimpleQueue[PlanAnswer | None] = queue.SimpleQueue()
+        self._asked: PlanRequest | None = None
         self._asked_s = 0.0
 
     def ask(self, request: PlanRequest) -> None:
         """Begin to plan. Raises BeasyError if the process cannot be started."""
-        self._asked_s = time.monotonic()
+        self._asked, self._asked_s = request, time.monotonic()
         messages = [packed(request)]
         if self._process is None or self._process.poll() is not None:
             self.close()
-            messages.insert(0, packed(self._setup))
+            messages.insert(0, packed(self.setup))
             self._start()
         process = self._process
         if process is not None and process.stdin is not None:
@@ -176,7 +168,7 @@ class PlannerProcess:
                 raise Interrupted("stopped during planning")
             if left_s <= 0.0:
                 self.close()
-                return PlanAnswer(PlanOutcome.LATE, problem=f"it was not made within {limit_s:g} s")
+                return self._failed(f"it was not made within {limit_s:g} s", is_late=True)
 
     def close(self) -> None:
         """End the process, whatever its state."""
@@ -191,16 +183,19 @@ class PlannerProcess:
         if self._listener is not None:
             self._listener.join(_FAREWELL_S)
 
-    def _answer(self, solution: PlannerReply | None) -> PlanAnswer:
+    def _answer(self, answer: PlanAnswer | None) -> PlanAnswer:
         took_s = time.monotonic() - self._asked_s
-        if solution is None:
+        if answer is None:
             status = None if self._process is None else _status(self._process)
             self.close()
             ended = f"was killed by signal {-status}" if status and status < 0 else "ended"
-            return PlanAnswer(PlanOutcome.FAILED, problem=f"the planner's process {ended}", took_s=took_s)
-        if not solution.plans:
-            return PlanAnswer(PlanOutcome.FAILED, problem=solution.problem, took_s=took_s)
-        return PlanAnswer(PlanOutcome.MADE, solution.plans, took_s=took_s)
+            answer = self._failed(f"the planner's process {ended}")
+        return replace(answer, took_s=took_s)
+
+    def _failed(self, problem: str, *, is_late: bool = False) -> PlanAnswer:
+        if self._asked is None:
+            raise RuntimeError("no plan was requested")
+        return PlanAnswer(self._asked, problem=problem, is_late=is_late)
 
     def _start(self) -> None:
         try:
@@ -214,6 +209,28 @@ class PlannerProcess:
             arguments = process.stdout, self._answers
             self._listener = threading.Thread(target=_listen, args=arguments, daemon=True)
             self._listener.start()
+
+
+class PlannerInPlace:
+    """Planner of a copy of a run, which has no planner process: it solves in the process that asks."""
+
+    def __init__(self, setup: PlannerSetup) -> None:
+        """``setup`` is that of the planner process of the run."""
+        self.setup = setup
+        self._asked: PlanRequest | None = None
+
+    def ask(self, request: PlanRequest) -> None:
+        """Note the request; `answer` solves it."""
+        self._asked = request
+
+    def answer(self, limit_s: float, stopped: Callable[[], bool] | None = None) -> PlanAnswer:
+        """Make the requested plans; they are never late, whatever ``limit_s``."""
+        if self._asked is None:
+            raise RuntimeError("no plan was requested")
+        return solve(self.setup, self._asked)
+
+    def close(self) -> None:
+        """Do nothing: there is no process to end."""
 
 
 def _status(process: subprocess.Popen[bytes]) -> int | None:
@@ -231,11 +248,11 @@ def _send(stream: IO[bytes], messages: Sequence[bytes]) -> None:
         stream.flush()
 
 
-def _listen(stream: IO[bytes], answers: queue.SimpleQueue[PlannerReply | None]) -> None:
-    """Forward the replies of a process, None at its end, and close the stream."""
+def _listen(stream: IO[bytes], answers: queue.SimpleQueue[PlanAnswer | None]) -> None:
+    """Forward the answers of a process, None at its end, and close the stream."""
     try:
         with stream, contextlib.suppress(OSError, ValueError, msgspec.MsgspecError):
-            while (solution := receive(stream, PlannerReply)) is not None:
-                answers.put(solution)
+            while (answer := receive(stream, PlanAnswer)) is not None:
+                answers.put(answer)
     finally:
         answers.put(None)

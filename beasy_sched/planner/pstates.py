@@ -75,8 +75,8 @@ class PstateNumbers:
             possible &= energy_j <= spare_j[steps, None]
             possible &= np.arange(len(source)) >= next_move[:, None]
             move = possible.argmax(axis=1)
-            found = possible[np.arange(len(steps)), move]
-            steps, move = steps[found], move[found]
+            affordable = possible[np.arange(len(steps)), move]
+            steps, move = steps[affordable], move[affordable]
             low, more_j = source[move], energy_j[move]
             number = np.minimum(rows[low, steps], (spare_j[steps] / more_j).astype(np.int64))
             rows[low, steps] -= number

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import TypeAlias
 
 import numpy as np
 from msgspec import UNSET
 
 from beasy_sched.arrays import FloatArray
 from beasy_sched.energy.site import Site
+from beasy_sched.energy.sources import with_own_w
 from beasy_sched.errors import ConfigError
+from beasy_sched.forecast.outlook import ForecastSource
 from beasy_sched.forecast.quantiles import Quantiles, Uncertainty
 from beasy_sched.formats.batsim_workload import expected_jobs
+from beasy_sched.formats.forecast_source import only_live, read_forecast
 from beasy_sched.formats.plan_file import read_plans
 from beasy_sched.formats.power_series import read_demand, read_power_series
 from beasy_sched.formats.site_file import parse_site
+from beasy_sched.formats.source_names import is_command
 from beasy_sched.model.platform import Platform
 from beasy_sched.planner.offline import hashes_of, season_targets_kg
 from beasy_sched.planner.plan import Plan, Rolled
 from beasy_sched.planner.power_problem import Surplus
 from beasy_sched.planner.requests import (
+    GIVEN_BEFORE,
     NO_JOBS,
     PLANNED_AHEAD,
     DemandForecast,
@@ -42,15 +49,33 @@ from beasy_sched.planner.windows import (
 from beasy_sched.run.settings import ReplanSettings, RunSettings
 from beasy_sched.units import parse_duration
 
+Plans: TypeAlias = tuple[Plan, ...]
 
-def replan_rule(settings: RunSettings, platform: Platform | None) -> ReplanRule | None:
-    """Read the settings of plans made during the run; None if there are none.
 
-    Raises ConfigError and InputError like a run with these settings.
+def replan_rule(
+    settings: RunSettings,
+    replan: ReplanSettings,
+    platform: Callable[[], Platform | None],
+    production: ForecastSource | None = None,
+) -> ReplanRule:
+    """Read the rule for plans made during the run from ``replan`` of the settings.
+
+    ``platform`` reads the platform, if it is known before the run; ``production`` replaces the production
+    of the settings. Raises ConfigError and InputError like a
+    run with these settings.
     """
-    if settings.replan is None:
-        return None
-    return ReplanSources(settings, settings.replan, site_of(settings)).rule(platform)
+    site = site_of(settings)
+    every = every_steps(replan.every, site)
+    plans = None if settings.plan is None else (*read_plans(settings.plan),)
+    _check_forecasts(settings, replan, plans is not None)
+    servers = platform()
+    options = _options(plans)
+    if replan.season is not None:
+        targets_kg = season_targets_kg(replan.season, site, settings.windows)
+        options = replace(options, tank_targets_kg=targets_kg)
+    demand = _demand(settings, replan, site, plans, servers)
+    renew_w = None if production is not None else _production_w(settings, replan, site, plans)
+    return ReplanRule(every, demand, renew_w, options, plans, production)
 
 
 def first_plan_shortage(settings: RunSettings, rule: ReplanRule, platform: Platform) -> str:
@@ -78,93 +103,101 @@ def site_of(settings: RunSettings) -> Site:
     return parse_site(settings.site, settings.site_name)
 
 
-class ReplanSources:
-    """Sources of plans: the files named in the settings, or else the forecasts of the plan file."""
-
-    def __init__(self, settings: RunSettings, replan: ReplanSettings, site: Site) -> None:
-        """Raises ConfigError if the settings give no forecasts, or give them twice."""
-        self.settings, self.replan, self.site = settings, replan, site
-        self.every_steps = every_steps(replan.every, site)
-        self._steps = site.steps * settings.windows
-        self.plans = None if settings.plan is None else read_plans(settings.plan)
-        if replan.workloads and replan.demand is not None:
-            raise ConfigError("give only one of --replan-workload and --replan-demand")
-        if not replan.workloads and replan.demand is None and self.plans is None:
-            raise ConfigError(
-                "--replan requires the expected demand: --replan-workload, --replan-demand, or a --plan"
-            )
-        if replan.production is None and settings.forecast is None and self.plans is None:
-            raise ConfigError(
-                "--replan requires the expected production: --forecast, --replan-production, or a --plan"
-            )
-
-    def rule(self, platform: Platform | None) -> ReplanRule:
-        """Return the rule for the session."""
-        options, season = self._options(), self.replan.season
-        if season is not None:
-            targets_kg = season_targets_kg(season, self.site, self.settings.windows)
-            options = replace(options, tank_targets_kg=targets_kg)
-        return ReplanRule(self.every_steps, self._demand(platform), self._production_w(), options)
-
-    def _demand(self, platform: Platform | None) -> DemandForecast:
-        if self.replan.workloads:
-            if platform is None:
-                raise ConfigError(
-                    "--replan-workload requires the platform (-p): its speed determines the run times"
-                )
-            return expected_jobs(self.replan.workloads, platform)
-        if self.replan.demand is not None:
-            return PowerForecast(*read_demand(self.replan.demand, steps=self._steps, step_s=self.site.step_s))
-        return PowerForecast(self._of_plans("load_w"), self._quantiles_of_plans())
-
-    def _production_w(self) -> FloatArray | None:
-        if self.replan.production is not None:
-            step_s = self.site.step_s
-            return read_power_series(self.replan.production, steps=self._steps, step_s=step_s, as_run=True)
-        return None if self.settings.forecast is not None else self._of_plans("renew_w")
-
-    def _of_plans(self, name: str) -> FloatArray:
-        if self.plans is None:
-            raise RuntimeError("there is no plan with forecasts")
-        return np.concatenate([getattr(plan.power, name) for plan in self.plans])
-
-    def _quantiles_of_plans(self) -> Quantiles | None:
-        """Return the demand quantiles common to all plans; None if one has none, or other levels."""
-        found = [plan.load_quantiles for plan in self.plans or ()]
-        known = [quantiles for quantiles in found if quantiles is not UNSET]
-        if len(known) < len(found) or len({tuple(each.levels) for each in known}) > 1:
-            return None
-        return Quantiles(known[0].levels, np.concatenate([each.power_w for each in known], axis=1))
-
-    def _options(self) -> OfflineOptions:
-        """Return the options of the plan file, or else the defaults."""
-        if self.plans is None:
-            return OfflineOptions()
-        plan, options = self.plans[0], self.plans[0].provenance.settings
-        rules, usual = ServerRules(), OfflineOptions()
-        return OfflineOptions(
-            surplus=Surplus(options.get("surplus", usual.surplus.value)),
-            load_uncertainty=_uncertainty(plan, plan.load_uncertainty),
-            renew_uncertainty=_uncertainty(plan, plan.renew_uncertainty),
-            rules=ServerRules(
-                minimum_on_s=float(options.get("minimum_on_s", rules.minimum_on_s)),
-                switch_cost_s=float(options.get("switch_cost_s", rules.switch_cost_s)),
-                gap=float(options.get("server_gap", rules.gap)),
-            ),
-            forecast_step_s=float(options.get(FORECAST_STEP, usual.forecast_step_s)),
-            tank_targets_kg=tuple(map(float, options.get(TANK_TARGETS, "").split())),
+def _check_forecasts(settings: RunSettings, replan: ReplanSettings, planned: bool) -> None:
+    """Raise ConfigError if there are no forecasts, or two; ``planned``: those of a plan are there."""
+    if replan.workloads and replan.demand is not None:
+        raise ConfigError("give only one of --replan-workload and --replan-demand")
+    if not replan.workloads and replan.demand is None and not planned:
+        raise ConfigError(
+            "--replan requires the expected demand: --replan-workload, --replan-demand, or a --plan"
+        )
+    if replan.production is None and settings.forecast is None and not planned:
+        raise ConfigError(
+            "--replan requires the expected production: --forecast, --replan-production, or a --plan"
         )
 
-    def hashes(self) -> dict[str, str]:
-        """Return the SHA-256 of the plans' sources, by role."""
-        files: dict[str, str | None] = {
-            **{f"workload {number}": path for number, path in enumerate(self.replan.workloads)},
-            "demand": self.replan.demand,
-            "production": self.replan.production,
-            "plan": self.settings.plan,
-            "season": self.replan.season,
-        }
-        return hashes_of(files, self.settings.site or "")
+
+def _demand(
+    settings: RunSettings,
+    replan: ReplanSettings,
+    site: Site,
+    plans: Plans | None,
+    platform: Platform | None,
+) -> DemandForecast:
+    if replan.workloads:
+        if platform is None:
+            raise ConfigError(
+                "--replan-workload requires the platform (-p): its speed determines the run times"
+            )
+        return expected_jobs(replan.workloads, platform)
+    if replan.demand is not None:
+        steps = site.steps * settings.windows
+        return PowerForecast(*read_demand(replan.demand, steps=steps, step_s=site.step_s))
+    return PowerForecast(_of_plans(plans, "load_w"), _quantiles_of(plans or ()))
+
+
+def _production_w(
+    settings: RunSettings, replan: ReplanSettings, site: Site, plans: Plans | None
+) -> FloatArray | None:
+    if replan.production is not None:
+        if is_command(replan.production):
+            raise ConfigError(only_live(f"--replan-production {replan.production}"))
+        steps = site.steps * settings.windows
+        announced_w = read_power_series(replan.production, steps=steps, step_s=site.step_s, as_run=True)
+        return with_own_w(site.sources, announced_w, site.step_s)
+    return None if settings.forecast is not None else _of_plans(plans, "renew_w")
+
+
+def _of_plans(plans: Plans | None, name: str) -> FloatArray:
+    if plans is None:
+        raise RuntimeError("there is no plan with forecasts")
+    return np.concatenate([getattr(plan.power, name) for plan in plans])
+
+
+def _quantiles_of(plans: Plans) -> Quantiles | None:
+    """Return the demand quantiles common to all plans; None if one has none, or other levels."""
+    of_plans = [plan.load_quantiles for plan in plans]
+    given = [quantiles for quantiles in of_plans if quantiles is not UNSET]
+    if len(given) < len(of_plans) or len({tuple(each.levels) for each in given}) > 1:
+        return None
+    return Quantiles(given[0].levels, np.concatenate([each.power_w for each in given], axis=1))
+
+
+def _options(plans: Plans | None) -> OfflineOptions:
+    """Return the options of the plan file, or else the defaults."""
+    if plans is None:
+        return OfflineOptions()
+    plan, options = plans[0], plans[0].provenance.settings
+    rules, usual = ServerRules(), OfflineOptions()
+    return OfflineOptions(
+        surplus=Surplus(options.get("surplus", usual.surplus.value)),
+        load_uncertainty=_uncertainty(plan, plan.load_uncertainty),
+        renew_uncertainty=_uncertainty(plan, plan.renew_uncertainty),
+        rules=ServerRules(
+            minimum_on_s=float(options.get("minimum_on_s", rules.minimum_on_s)),
+            switch_cost_s=float(options.get("switch_cost_s", rules.switch_cost_s)),
+            gap=float(options.get("server_gap", rules.gap)),
+        ),
+        forecast_step_s=float(options.get(FORECAST_STEP, usual.forecast_step_s)),
+        tank_targets_kg=tuple(map(float, options.get(TANK_TARGETS, "").split())),
+    )
+
+
+def source_hashes(settings: RunSettings, replan: ReplanSettings, known: Mapping[str, str]) -> dict[str, str]:
+    """Return the SHA-256 of the sources of plans made during the run, by role; ``known`` has some of them."""
+    files: dict[str, str | None] = {
+        **{f"workload {number}": path for number, path in enumerate(replan.workloads)},
+        "demand": replan.demand,
+        "production": None if is_command(replan.production) else replan.production,
+        "plan": settings.plan,
+        "season": replan.season,
+    }
+    computed = hashes_of(
+        {role: None if role in known else path for role, path in files.items()}, settings.site or ""
+    )
+    return {
+        role: known.get(role) or computed[role] for role in (*files, "site") if role in {*known, *computed}
+    }
 
 
 def _uncertainty(plan: Plan, shares: FloatArray) -> Uncertainty:
@@ -194,10 +227,16 @@ def every_steps(every: str, site: Site) -> int:
     return steps
 
 
-def first_request(rule: ReplanRule, site: Site, platform: Platform, settings: RunSettings) -> PlanRequest:
+def first_request(
+    rule: ReplanRule,
+    site: Site,
+    platform: Platform,
+    settings: RunSettings,
+    forecast: ForecastSource | None = None,
+) -> PlanRequest:
     """Request the plans of the first two windows, from the site's levels and with all servers on.
 
-    Raises ConfigError if the platform has no powers or speeds.
+    ``forecast`` replaces that of the settings. Raises ConfigError if the platform has no powers or speeds.
     """
     if not (platform.has_powers and platform.has_speeds):
         raise ConfigError(
@@ -208,19 +247,30 @@ def first_request(rule: ReplanRule, site: Site, platform: Platform, settings: Ru
     span = Span(-1.0, 0.0, windows * site.steps, site.step_s)
     load_w = rule.demand.load_w(platform, NO_JOBS, span)
     quantiles = rule.demand.load_quantiles(platform, NO_JOBS, span)
-    source = "given before the run"
+    source, age_s = GIVEN_BEFORE, None
     if rule.renew_w is not None:
         renew_w = part_of(rule.renew_w, span)
     else:
-        from beasy_sched.formats.forecast_source import read_forecast
-
-        forecast = read_forecast(settings.forecast or "none", site, settings.windows)
-        renew_w, source = forecast.renewable_w(0.0, site.step_s, span.steps), forecast.name
+        expected = rule.production or forecast
+        if expected is None:
+            expected = read_forecast(settings.forecast or "none", site, settings.windows)
+        renew_w, age_s = expected.renewable_w(0.0, site.step_s, span.steps), expected.age_s(0.0)
+        source = GIVEN_BEFORE if rule.production is not None and age_s is None else expected.name
     level = site.storage.start()
     parts = tuple(
         WindowForecast(window, load_w[rows], renew_w[rows], quantiles and quantiles.during(rows))
         for window in range(windows)
         for rows in [slice(window * site.steps, (window + 1) * site.steps)]
     )
-    rolled = Rolled(0, 0.0, level.battery_j, level.hydrogen_kg, 0, 0, source)
+    rolled = Rolled(
+        0,
+        0.0,
+        level.battery_j,
+        level.hydrogen_kg,
+        0,
+        0,
+        source,
+        level.others or UNSET,
+        UNSET if age_s is None else age_s,
+    )
     return PlanRequest(0.0, level, ServerStart.all_on(platform), parts, rolled)

@@ -7,7 +7,7 @@ observer that exchanges requests and answers between session and planner.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -23,9 +23,10 @@ from beasy_sched.planner.plan import PlanStore
 from beasy_sched.run.settings import RunSettings
 
 if TYPE_CHECKING:
-    from beasy_sched.engine.replanning import PlanAnswer
-    from beasy_sched.planner.process import PlannerProcess
-    from beasy_sched.planner.requests import PlanRequest
+    from beasy_sched.energy.site import Site
+    from beasy_sched.forecast.outlook import ForecastSource
+    from beasy_sched.planner.process import PlannerInPlace, PlannerProcess
+    from beasy_sched.planner.requests import PlanAnswer, PlanRequest
     from beasy_sched.planner.windows import ReplanRule
 
 LIMIT_IN_PROCESS_S: Final = 600.0
@@ -52,10 +53,22 @@ class Replanner(Observer):
         self.plans = plans
         """Initial plans of the run; None if the settings name them."""
         self._start_planner = planner
-        self._process: PlannerProcess | None = None
+        self._process: PlannerProcess | PlannerInPlace | None = None
         self._limit_s, self._stopped = limit_s, stopped
         self._asked: PlanRequest | None = None
         self._problem = ""
+
+    continues = True
+
+    def detach(self, session: Session) -> None:
+        """Leave the planner process to the process that this one was copied from, and plan in this one."""
+        from beasy_sched.planner.process import PlannerInPlace
+
+        platform = session.cluster.platform
+        planner = self._start_planner(platform) if self._process is None else self._process
+        self._process = PlannerInPlace(planner.setup)
+        if self._asked is not None:
+            self._ask(self._asked, platform)
 
     @property
     def observers(self) -> tuple[Observer, ...]:
@@ -64,8 +77,9 @@ class Replanner(Observer):
 
     def before(self, session: Session, message: Message) -> None:
         """Pass the plan that takes effect with this message to the session."""
-        if session.replanning is not None and session.replanning.is_due(message.now):
-            session.take_plan(self._answer())
+        replanning = session.replanning
+        if replanning is not None and replanning.request is not None and replanning.is_due(message.now):
+            session.take_plan(self._answer(replanning.request))
 
     def after(self, session: Session, message: Message, reply: Reply) -> None:
         """Request the plan that the session has asked for."""
@@ -84,18 +98,18 @@ class Replanner(Observer):
         except BeasyError as error:
             self._problem = str(error)
 
-    def _answer(self) -> PlanAnswer:
+    def _answer(self, request: PlanRequest) -> PlanAnswer:
         if self._process is None or self._problem:
-            from beasy_sched.engine.replanning import PlanAnswer, PlanOutcome
+            from beasy_sched.planner.requests import PlanAnswer
 
-            return PlanAnswer(PlanOutcome.FAILED, problem=self._problem or "no plan was requested")
+            return PlanAnswer(request, problem=self._problem or "no plan was requested")
         return self._process.answer(self._limit_s, self._stopped)
 
     def first(self, request: PlanRequest, platform: Platform) -> PlanStore:
         """Make the initial plans of the run. Raises NoPlan if there are none."""
         self._ask(request, platform)
-        answer = self._answer()
-        if not answer.made:
+        answer = self._answer(request)
+        if not answer.plans:
             from beasy_sched.planner.replan_sources import no_first_plan
 
             raise no_first_plan(answer.problem)
@@ -139,11 +153,17 @@ def replanned(
     first: PlanStore | None = None,
     limit_s: float = LIMIT_SERVING_S,
     stopped: Callable[[], bool] | None = None,
+    site_now: Callable[[Site], Site] | None = None,
+    forecast: ForecastSource | None = None,
+    production: ForecastSource | None = None,
+    hashes: Mapping[str, str] | None = None,
 ) -> Iterator[Replanner]:
     """Prepare a run that may make plans, and end the planner afterwards.
 
     ``platform`` reads the platform, if it is known before the run; ``first`` has the initial plans, if they
     have been made. ``limit_s`` is used if the settings have no limit; ``stopped`` is polled to stop early.
+    ``site_now`` changes the site of the settings to its state now. ``forecast`` and ``production`` replace
+    the run's forecast and the expected production of the settings; ``hashes`` has the SHA-256 of the latter.
     Raises ConfigError, InputError and NoPlan.
     """
     replan = settings.replan
@@ -151,18 +171,19 @@ def replanned(
         yield Replanner(None, None, _no_planner, limit_s)
         return
     from beasy_sched.planner.process import PlannerProcess, PlannerSetup
-    from beasy_sched.planner.replan_sources import ReplanSources, first_request, site_of
+    from beasy_sched.planner.replan_sources import first_request, replan_rule, site_of, source_hashes
 
-    site = site_of(settings)
-    sources = ReplanSources(settings, replan, site)
-    known = platform()
-    rule = sources.rule(known)
+    rule = replan_rule(settings, replan, platform, production)
+    known, site = platform(), site_of(settings)
+    if site_now is not None:
+        site = site_now(site)
 
     def start(found: Platform) -> PlannerProcess:
-        return PlannerProcess(PlannerSetup.of(site, known or found, rule.options, sources.hashes()))
+        inputs = source_hashes(settings, replan, hashes or {})
+        return PlannerProcess(PlannerSetup.of(site, known or found, rule.options, inputs))
 
     limit_s = limit_s if replan.limit_s is None else replan.limit_s
-    begin = first if sources.plans is None else sources.plans
+    begin = first if rule.plans is None else rule.plans
     replanner = Replanner(rule, None if begin is None else PlanStore([*begin]), start, limit_s, stopped)
     try:
         if begin is None:
@@ -170,7 +191,7 @@ def replanned(
                 raise ConfigError(
                     "--replan requires an initial plan (--plan), or the platform to make one (-p)"
                 )
-            replanner.first(first_request(rule, site, known, settings), known)
+            replanner.first(first_request(rule, site, known, settings, forecast), known)
         yield replanner
     finally:
         replanner.close()

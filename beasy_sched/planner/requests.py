@@ -1,4 +1,4 @@
-"""Planning requests: server states, known jobs and forecasts.
+"""Planning requests, with server states, known jobs and forecasts, and their answers.
 
 A `PlanRequest` holds everything that a plan of the rest of a window and of the next one depends on.
 """
@@ -6,18 +6,22 @@ A `PlanRequest` holds everything that a plan of the rest of a window and of the 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Literal, Protocol, TypeAlias
 
 import numpy as np
 
 from beasy_sched.arrays import FloatArray, IntArray, StateArray
+from beasy_sched.energy.grid_charging import GridCharge
+from beasy_sched.energy.site_load import LoadAhead
 from beasy_sched.energy.storage import StorageState
 from beasy_sched.errors import ConfigError
 from beasy_sched.forecast.quantiles import Quantiles
 from beasy_sched.model.platform import Platform
 from beasy_sched.planner.forecast import draw_by_busy_w, served_power_w, wanted_hosts
-from beasy_sched.planner.plan import Rolled
+from beasy_sched.planner.plan import Plan, Rolled
 
+GIVEN_BEFORE: Final = "given before the run"
+"""Source of production that does not change during the run."""
 PLANNED_AHEAD: Final = 2
 """Number of windows with a plan at the start of a window: the window itself, and the next one."""
 
@@ -168,6 +172,10 @@ class WindowForecast:
     load_w: FloatArray
     renew_w: FloatArray
     load_quantiles: Quantiles | None = None
+    site_load: LoadAhead | None = None
+    """Load besides the servers as known when the plan is requested, where it changes or depends on them."""
+    grid_charge: GridCharge | None = None
+    """Charge from the grid that its rule is expected to allow; None without a rule."""
 
 
 @dataclass(frozen=True)
@@ -189,3 +197,29 @@ class PlanRequest:
     def asked_s(self) -> float:
         """Simulated time at which the plan was requested, s."""
         return self.rolled.asked_s
+
+
+PlanOutcome: TypeAlias = Literal["made", "failed", "late"]
+"""Outcome of a requested plan; ``late``: planning took longer than its limit, and was stopped."""
+
+
+@dataclass(frozen=True)
+class PlanAnswer:
+    """The answer to a `PlanRequest`: plans, or the reason why there are none."""
+
+    request: PlanRequest
+    plans: tuple[Plan, ...] = ()
+    """Plans that were made; empty where planning did not succeed."""
+    problem: str = ""
+    """Reason why no plans were made; empty where they were."""
+    is_late: bool = False
+    """Whether the planning was stopped because it took too long."""
+    took_s: float = 0.0
+    """Wall-clock time that the solver took, s."""
+
+    @property
+    def outcome(self) -> PlanOutcome:
+        """The outcome, as logs and tables name it."""
+        if self.plans:
+            return "made"
+        return "late" if self.is_late else "failed"

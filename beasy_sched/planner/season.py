@@ -16,10 +16,14 @@ from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
+from msgspec import UNSET, UnsetType
 
 from beasy_sched.arrays import FloatArray, IntArray
+from beasy_sched.energy.devices.battery import energy_after_step
+from beasy_sched.energy.devices.hydrogen import HydrogenSpec, level_after_step
 from beasy_sched.energy.site import Site
-from beasy_sched.energy.storage import HydrogenSpec, Storage, energy_after_step, level_after_step
+from beasy_sched.energy.site_load import LoadAhead
+from beasy_sched.energy.storage import Storage
 from beasy_sched.errors import BeasyError, ConfigError
 from beasy_sched.model.platform import Platform
 from beasy_sched.planner.forecast import (
@@ -29,13 +33,12 @@ from beasy_sched.planner.forecast import (
     draw_by_busy_w,
     full_draw_w,
 )
-from beasy_sched.planner.plan import Provenance, Solved
+from beasy_sched.planner.plan import OPTIMAL, Provenance, Solved
 from beasy_sched.planner.solver import (
     LinearModel,
     SearchEnd,
     Solver,
     SolverLimits,
-    SolverStatus,
     Term,
     solver_name,
 )
@@ -87,15 +90,17 @@ class SeasonProblem:
 
     storage: Storage
     load_w: FloatArray
-    """Demand of the servers, including their power asleep."""
+    """Demand of the servers, including their power asleep, and of their cooling."""
     renew_w: FloatArray
     step_s: float
     window_s: float
     """Length of the windows that need targets, s."""
-    floor_w: float = 0.0
+    floor_w: float | FloatArray = 0.0
     """Power of sleeping servers, W: the part of the demand with the highest priority."""
     base_w: float = 0.0
     """Base load."""
+    services_w: FloatArray | None = None
+    """Services; None for a site without any."""
     import_limit_w: float = 0.0
     """Maximum grid power for servers and base load, W; 0 without a grid."""
     end_kg: float | None = None
@@ -134,14 +139,20 @@ class SeasonProblem:
 
         Raises ConfigError.
         """
+        edges_s = step_s * np.arange(len(load_w) + 1, dtype=np.float64)
+        site_load = site.load_ahead(0.0, edges_s)
+        floor_w: float | FloatArray = float(draw_by_busy_w(platform)[0])
+        if site_load.pue is not None:
+            floor_w = floor_w * site_load.pue
         return cls(
             site.storage,
-            np.minimum(load_w, full_draw_w(platform)),
+            site_load.cooled(np.minimum(load_w, full_draw_w(platform))),
             renew_w,
             step_s,
             site.window_s,
-            floor_w=float(draw_by_busy_w(platform)[0]),
+            floor_w=floor_w,
             base_w=site.base_w,
+            services_w=site_load.services_w,
             import_limit_w=site.import_limit_w,
             end_kg=end_kg,
         )
@@ -150,6 +161,11 @@ class SeasonProblem:
     def steps(self) -> int:
         """T."""
         return len(self.load_w)
+
+    @property
+    def always_w(self) -> float | FloatArray:
+        """Power of base load and services, W: one value, or one by step."""
+        return LoadAhead(self.base_w, self.services_w).always_w
 
     @property
     def window_steps(self) -> int:
@@ -192,10 +208,17 @@ class Season:
     step_s: float
     window_s: float
     load_w: FloatArray
-    """Demand of the servers, W."""
+    """Demand of the servers and their cooling, W."""
     base_w: float
     years: tuple[SeasonYear, ...]
     provenance: Provenance
+    services_w: FloatArray | UnsetType = UNSET
+    """Services, W; unset without any."""
+
+    @property
+    def always_w(self) -> float | FloatArray:
+        """Power of base load and services, W: one value, or one by step."""
+        return LoadAhead(self.base_w, None if self.services_w is UNSET else self.services_w).always_w
 
     @property
     def steps(self) -> int:
@@ -256,6 +279,8 @@ class Season:
         if hydrogen is None:
             raise ConfigError("the season is for a site without hydrogen")
         checked_powers("demand", self.load_w)
+        if self.services_w is not UNSET:
+            check_shape("services_w", checked_powers("services", self.services_w), self.steps)
         for number, year in enumerate(self.years):
             for name, values in vars(year).items():
                 check_shape(name, values, self.steps + (name in ("battery_j", "hydrogen_kg")))
@@ -278,7 +303,8 @@ def _lost_w(season: Season | SeasonProblem) -> float:
 def _largest_w(season: Season | SeasonProblem, renew_w: FloatArray) -> float:
     """Return the largest of production, demand and self-discharge at the minimum (W, at least 1)."""
     kept_w = _lost_w(season) / season.storage.battery.charge_efficiency
-    return max(1.0, float(season.load_w.max()), float(renew_w.max()), season.base_w, kept_w)
+    always_w = float(np.max(season.always_w))
+    return max(1.0, float(season.load_w.max()), float(renew_w.max()), always_w, kept_w)
 
 
 def _broken(
@@ -291,7 +317,7 @@ def _broken(
     size_kg += hydrogen.produced_kg(power_w, step_s)
     level_j, level_kg = year.battery_j, year.hydrogen_kg
     arriving_w = year.renew_w + year.discharge_w + year.fuel_cell_w + year.import_w + year.unmet_w
-    leaving_w = season.load_w + season.base_w + year.charge_w + year.electrolyzer_w + year.curtailed_w
+    leaving_w = season.load_w + season.always_w + year.charge_w + year.electrolyzer_w + year.curtailed_w
     next_j = energy_after_step(battery, level_j[:-1], year.charge_w, year.discharge_w, step_s)  # type: ignore[arg-type]
     next_kg = level_after_step(hydrogen, level_kg[:-1], year.electrolyzer_w, year.fuel_cell_w, step_s)  # type: ignore[arg-type]
     flows = [getattr(year, name) for name in year.__dataclass_fields__ if name.endswith("_w")]
@@ -310,7 +336,7 @@ def _broken(
     return [(what, np.asarray(excess) - _TOLERANCE * scale) for what, excess, scale in rules]
 
 
-class _Columns(NamedTuple):
+class _SeasonColumns(NamedTuple):
     """Columns of the model's quantities."""
 
     charge: IntArray
@@ -342,13 +368,13 @@ class _SeasonModel:
         self._add_levels()
         self._add_windows()
 
-    def _add_columns(self) -> _Columns:
+    def _add_columns(self) -> _SeasonColumns:
         problem, steps, columns = self.problem, self.problem.steps, self.model.columns
         battery, hydrogen = problem.storage.battery, problem.hydrogen
         floor_w = np.minimum(problem.floor_w, problem.load_w)
         # The battery's loss at its minimum may also be missing, so that every problem has a point.
-        dark_w = floor_w + problem.base_w + _lost_w(problem) / battery.charge_efficiency
-        limit_w = np.minimum(problem.import_limit_w, problem.load_w + problem.base_w)
+        dark_w = floor_w + problem.always_w + _lost_w(problem) / battery.charge_efficiency
+        limit_w = np.minimum(problem.import_limit_w, problem.load_w + problem.always_w)
         limit_w = limit_w if problem.import_limit_w else np.empty(0)
         windows = -(-steps // problem.window_steps)
         starts = np.arange(0, steps, problem.window_steps)
@@ -360,7 +386,7 @@ class _SeasonModel:
         most_w = 1e3 * self.power_w + hydrogen.fuel_cell_max_w + hydrogen.electrolyzer_max_w
         charge_w, discharge_w = min(battery.charge_limit_w, most_w), min(battery.discharge_limit_w, most_w)
         exists = float(battery.exists)
-        return _Columns(
+        return _SeasonColumns(
             charge=columns(steps, 0.0, charge_w / self.power_w * exists),
             discharge=columns(steps, 0.0, discharge_w / self.power_w * exists),
             electrolyzer=columns(steps, 0.0, hydrogen.electrolyzer_max_w / self.power_w),
@@ -378,7 +404,7 @@ class _SeasonModel:
     def _add_balance(self) -> None:
         """Power balance constraint of each step."""
         at, problem = self.columns, self.problem
-        net = (problem.load_w + problem.base_w - problem.renew_w) / self.power_w
+        net = (problem.load_w + problem.always_w - problem.renew_w) / self.power_w
         arriving: list[Term] = [(at.discharge, 1.0), (at.fuel_cell, 1.0), (at.unmet, 1.0), (at.dark, 1.0)]
         if len(at.imported):
             arriving.append((at.imported, 1.0))
@@ -405,7 +431,7 @@ class _SeasonModel:
         self.model.add_entries(rows[np.arange(steps) // width], at.unmet, np.full(steps, self.hours))
         self.model.add_entries(np.repeat(rows, _TENTHS), at.tenths, np.full(windows * _TENTHS, -1.0))
         ends = np.minimum(width * np.arange(1, windows + 1), steps) - 1
-        target = problem.storage.battery.target_j / self.energy_j
+        target = problem.storage.battery.least_end_j / self.energy_j
         self.model.rows(windows, target, np.inf, (at.battery[ends], 1.0), (at.target_missed, 1.0))
 
     def costs(self) -> list[Term]:
@@ -471,10 +497,10 @@ def _plan_year(model: _SeasonModel, limits: SolverLimits) -> tuple[SeasonYear, f
     """
     one = model.problem
     for tolerance in (None, _SMALL_TOLERANCE):
-        solution = Solver(model.model, limits, tolerance=tolerance).minimize(*model.costs())
-        if solution.ending is SearchEnd.INFEASIBLE and (why := _cannot_hold(one)):
+        outcome = Solver(model.model, limits, tolerance=tolerance).minimize(*model.costs())
+        if outcome.ending is SearchEnd.INFEASIBLE and (why := _cannot_hold(one)):
             raise NoSeason(why)
-        if solution.ending is SearchEnd.INFEASIBLE and one.end_kg is not None:
+        if outcome.ending is SearchEnd.INFEASIBLE and one.end_kg is not None:
             most_kg = model.most_kg(limits)
             raise NoSeason(
                 f"--season-end: the tank cannot reach {one.end_kg:g} kg"
@@ -484,12 +510,12 @@ def _plan_year(model: _SeasonModel, limits: SolverLimits) -> tuple[SeasonYear, f
                     else f": even without serving any load, it reaches at most {most_kg:g} kg"
                 )
             )
-        if solution.ending is not SearchEnd.DONE or solution.values is None:
-            raise NoSeason(f"the search for a seasonal plan was stopped by {solution.ending.value}")
-        year = model.year(solution.values)
+        if outcome.ending is not SearchEnd.DONE or outcome.incumbent is None:
+            raise NoSeason(f"the search for a seasonal plan was stopped by {outcome.ending.value}")
+        year = model.year(outcome.incumbent)
         if all(np.all(broken <= 0.0) for _, broken in _broken(one, one.hydrogen, year)):
             break
-    return year, solution.gap
+    return year, outcome.gap
 
 
 def plan_season(
@@ -511,7 +537,7 @@ def plan_season(
     for number, one in enumerate(problems):
         year, gap = _plan_year(_SeasonModel(one), limits)
         years.append(year)
-        solved.append(Solved(f"year {number}", SolverStatus.OPTIMAL.value, gap))
+        solved.append(Solved(f"year {number}", OPTIMAL, gap))
         if report is not None:
             report((number + 1) / len(problems))
     season = Season(
@@ -520,6 +546,7 @@ def plan_season(
         window_s=problem.window_s,
         load_w=problem.load_w,
         base_w=problem.base_w,
+        services_w=UNSET if problem.services_w is None else problem.services_w,
         years=tuple(years),
         provenance=replace(provenance, solver=solver_name(), solved=tuple(solved)),
     )

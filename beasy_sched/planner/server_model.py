@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -151,12 +152,12 @@ class PriceRows:
     def __init__(self, model: ServerModel) -> None:
         self._model = model
         tables = model.problem.tables
-        found = [0.0]  # prices (flops/J) at which a kind changes its best P-state, or breaks even
+        prices = [0.0]  # prices (flops/J) at which a kind changes its best P-state, or breaks even
         for table in tables:
             energy_j, flops = table.on_j[table.hull], table.on_flops[table.hull]
-            found += (np.diff(flops) / np.diff(energy_j)).tolist()
-            found.append(float((flops / np.maximum(energy_j - table.rest_j, 1e-9)).max()))
-        self._prices = np.unique(found)
+            prices += (np.diff(flops) / np.diff(energy_j)).tolist()
+            prices.append(float((flops / np.maximum(energy_j - table.rest_j, 1e-9)).max()))
+        self._prices = np.unique(prices)
         each, asleep = self._prices[:, None], [self._prices * t.rest_j for t in tables]
         through = [(t.on_flops - each * t.on_j).max(axis=1) for t in tables]
         waking = [(t.waking_flops - each * t.waking_j).max(axis=1) for t in tables]
@@ -213,6 +214,22 @@ _MOST_SERVERS = 120
 """Maximum number of servers for which all pairs (n, w) are examined."""
 
 
+class _Pairs(NamedTuple):
+    """All pairs of numbers of servers that are on (n) and waking (w) in a step, w > 0, sorted by n."""
+
+    on: IntArray
+    waking: IntArray
+    least_j: FloatArray
+    """Least energy of all servers, J."""
+
+
+class _Lines(NamedTuple):
+    """Straight line over n in each step, [T]: flops, in the model's unit."""
+
+    slope: FloatArray
+    offset: FloatArray
+
+
 class WholeServerRows:
     """Rows for a model of one kind, added step by step if a fractional point violates them.
 
@@ -229,11 +246,12 @@ class WholeServerRows:
         self._steps = np.arange(model.problem.steps)
         steady = np.arange(servers + 1)
         self._steady_flops = self._most_flops(steady, np.zeros_like(steady), self._steps)
+        """U(n, 0): most flops of each step without wake-ups, [T, n]."""
         self._most_on = np.where(np.isfinite(self._steady_flops), steady, -1).max(axis=1)
-        pairs = np.array([(n, w) for n in range(servers + 1) for w in range(1, n + 1)])
-        self._on, self._waking = pairs[:, 0], pairs[:, 1]
-        """All pairs of numbers of servers that are on (n) and waking (w) with w > 0, by n."""
-        self._least_j = self._least_energy_j(self._on, self._waking)
+        """Greatest n of each step without wake-ups, [T]."""
+        pairs = np.array([(on, waking) for on in range(servers + 1) for waking in range(1, on + 1)])
+        on, waking = pairs[:, 0], pairs[:, 1]
+        self._pairs = _Pairs(on, waking, self._least_energy_j(on, waking))
         self._most_on_slope = self._slopes_of_most_on()
 
     def add_broken(self, solver: Solver, point: FloatArray) -> int:
@@ -242,17 +260,33 @@ class WholeServerRows:
         woken, slept = point[columns.woken], point[columns.slept]
         on, waking = columns.start + woken - slept, np.diff(woken, prepend=0.0)
         flops = (point[columns.busy] * self._speeds).sum(axis=1)
-        slope, offset = self._lines(on)
+        return self._add_flops_rows(solver, on, waking, flops) + self._add_most_on_rows(solver, on, waking)
+
+    def _add_flops_rows(self, solver: Solver, on: FloatArray, waking: FloatArray, flops: FloatArray) -> int:
+        """Add ``flops <= slope * n + waking slope * w + offset`` where it is violated; return how often.
+
+        ``on`` (n), ``waking`` (w) and ``flops`` are those of the point, by step, [T].
+        """
+        lines = self._lines(on)
+        without_waking = lines.slope * on + lines.offset
         # If none wakes, the slope of wake-ups does not affect whether the row is violated.
-        doubtful = np.flatnonzero((waking != 0.0) | (flops > slope * on + offset + _VIOLATION))
+        doubtful = np.flatnonzero((waking != 0.0) | (flops > without_waking + _VIOLATION))
         waking_slope = np.zeros(len(on))
-        waking_slope[doubtful] = self._waking_slopes(doubtful, slope, offset)
-        broken = np.flatnonzero(flops > slope * on + waking_slope * waking + offset + _VIOLATION)
-        self._add(solver, broken, -slope[broken], -waking_slope[broken], offset[broken], self._speeds)
-        slope_on, most_on = self._most_on_slope, self._most_on
-        many = np.flatnonzero(on > most_on + slope_on * waking + _VIOLATION)
-        self._add(solver, many, np.ones(len(many)), -slope_on[many], most_on[many], self._speeds[:0])
-        return len(broken) + len(many)
+        waking_slope[doubtful] = self._waking_slopes(doubtful, lines)
+        limit = lines.slope * on + waking_slope * waking + lines.offset
+        broken = np.flatnonzero(flops > limit + _VIOLATION)
+        self._add(
+            solver, broken, -lines.slope[broken], -waking_slope[broken], lines.offset[broken], self._speeds
+        )
+        return len(broken)
+
+    def _add_most_on_rows(self, solver: Solver, on: FloatArray, waking: FloatArray) -> int:
+        """Add ``n <= greatest n + slope * w`` where it is violated; return how often."""
+        slope, most_on = self._most_on_slope, self._most_on
+        broken = np.flatnonzero(on > most_on + slope * waking + _VIOLATION)
+        no_flops = self._speeds[:0]
+        self._add(solver, broken, np.ones(len(broken)), -slope[broken], most_on[broken], no_flops)
+        return len(broken)
 
     def _add(
         self,
@@ -272,51 +306,53 @@ class WholeServerRows:
         values = np.column_stack((np.tile(speeds, (len(steps), 1)), *factors))
         solver.add_rows(indices, values, upper - each_on * columns.start)
 
-    def _lines(self, on: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return slope and offset of the lines through U(n, 0) at the integers around ``on``."""
+    def _lines(self, on: FloatArray) -> _Lines:
+        """Return the lines through U(n, 0) at the integers around ``on``."""
         steady = self._steady_flops
         below = np.clip(np.floor(on), 0, np.maximum(self._most_on - 1, 0)).astype(np.intp)
         above = np.minimum(below + 1, self._most_on)
         slope = steady[self._steps, above] - steady[self._steps, below]
-        return slope, steady[self._steps, below] - slope * below
+        return _Lines(slope, steady[self._steps, below] - slope * below)
 
-    def _waking_slopes(self, steps: IndexArray, slope: FloatArray, offset: FloatArray) -> FloatArray:
+    def _waking_slopes(self, steps: IndexArray, lines: _Lines) -> FloatArray:
         """Return the maximum that each wake-up adds to these lines, at ``steps``."""
-        most = np.full(len(slope), -np.inf)
-        for piece, pairs in self._pieces(steps):
-            on, waking = self._on[pairs], self._waking[pairs]
-            over = self._most_flops(on, waking, piece)
-            over -= slope[piece, None] * on
-            over -= offset[piece, None]
-            over /= waking
-            most[piece] = over.max(axis=1, initial=-np.inf)
+        most = np.full(len(lines.slope), -np.inf)
+        for piece, fed in self._pieces(steps):
+            on, waking = self._pairs.on[fed], self._pairs.waking[fed]
+            above_line = self._most_flops(on, waking, piece)  # [steps, pairs]
+            above_line -= lines.slope[piece, None] * on
+            above_line -= lines.offset[piece, None]
+            above_line /= waking
+            most[piece] = above_line.max(axis=1, initial=-np.inf)
         return np.where(np.isfinite(most), most, 0.0)[steps]  # no server can wake: any slope holds
 
     def _slopes_of_most_on(self) -> FloatArray:
         """Return the maximum increase of the greatest number of servers on per wake-up, in each step."""
         slopes = np.zeros(len(self._steps))
-        for piece, pairs in self._pieces(self._steps):
-            more = slice(int(np.searchsorted(self._on, self._most_on[piece].min(), side="right")), pairs.stop)
-            possible = self._spare_j(self._least_j[more], piece) >= -_ROUNDING_J
-            excess = np.where(possible, self._on[more], -1) - self._most_on[piece, None]
-            slopes[piece] = (excess / self._waking[more]).max(axis=1, initial=0.0)
+        pairs = self._pairs
+        for piece, fed in self._pieces(self._steps):
+            first_above = int(np.searchsorted(pairs.on, self._most_on[piece].min(), side="right"))
+            more = slice(first_above, fed.stop)
+            possible = self._spare_j(pairs.least_j[more], piece) >= -_ROUNDING_J
+            excess = np.where(possible, pairs.on[more], -1) - self._most_on[piece, None]
+            slopes[piece] = (excess / pairs.waking[more]).max(axis=1, initial=0.0)
         return slopes
 
     def _pieces(self, steps: IndexArray) -> Iterator[tuple[IndexArray, slice]]:
-        """Yield groups of steps of similar energy, with the pairs that any of them can supply.
+        """Yield groups of steps of similar energy, with the range of pairs that any of them can supply.
 
         A table of all pairs at all steps would leave the processor's caches.
         """
         allowed_j = self._model.problem.allowed_j
         ordered = steps[np.argsort(allowed_j[steps], kind="stable")]
-        rows = max(1, _CELLS_A_PIECE // len(self._on))
-        for first in range(0, len(steps), rows):
-            piece = ordered[first : first + rows]
-            fed = np.flatnonzero(allowed_j[piece[-1]] - self._least_j >= -_ROUNDING_J)
+        size = max(1, _CELLS_A_PIECE // len(self._pairs.on))
+        for first in range(0, len(steps), size):
+            piece = ordered[first : first + size]
+            fed = np.flatnonzero(allowed_j[piece[-1]] - self._pairs.least_j >= -_ROUNDING_J)
             yield piece, slice(0, int(fed[-1]) + 1 if fed.size else 0)
 
     def _least_energy_j(self, on: IntArray, waking: IntArray) -> FloatArray:
-        """Return the minimum power of all servers with ``on`` servers on, of which some wake."""
+        """Return the least energy of all servers with ``on`` servers on, of which some wake, J."""
         table = self._columns.table
         least_j: FloatArray = (on - waking) * table.on_j[0] + waking * table.waking_j[0]
         return least_j + (table.servers - on) * table.rest_j
@@ -330,11 +366,13 @@ class WholeServerRows:
         table = self._columns.table
         hull = table.hull
         spare_j = self._spare_j(self._least_energy_j(on, waking), steps)
-        worth = table.waking_flops[-1] / table.on_flops[-1]  # a waking server counts as this much of one
-        working = np.maximum(on - waking * (1.0 - worth), 1e-12)
-        each_j = np.maximum(spare_j, 0.0) / working
-        each = np.interp(each_j, table.on_j[hull] - table.on_j[0], table.on_flops[hull])
-        return np.where(spare_j >= -_ROUNDING_J, each * working, -np.inf) / self._model.flops_unit
+        waking_share = table.waking_flops[-1] / table.on_flops[-1]
+        """Work of a waking server, as a share of that of one that is on for the whole step."""
+        whole_servers = np.maximum(on - waking * (1.0 - waking_share), 1e-12)
+        more_each_j = np.maximum(spare_j, 0.0) / whole_servers
+        flops_each = np.interp(more_each_j, table.on_j[hull] - table.on_j[0], table.on_flops[hull])
+        most_flops = np.where(spare_j >= -_ROUNDING_J, flops_each * whole_servers, -np.inf)
+        return most_flops / self._model.flops_unit
 
 
 def rows_for_whole_servers(model: ServerModel) -> WholeServerRows | PriceRows | None:

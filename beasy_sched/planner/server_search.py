@@ -21,8 +21,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import reduce
-from operator import add
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,6 +29,7 @@ from beasy_sched.arrays import BoolArray, FloatArray, IntArray, StateArray
 from beasy_sched.model.platform import Platform
 from beasy_sched.planner.pstates import fill, most_flops
 from beasy_sched.planner.server_model import KindColumns, ServerModel, rows_for_whole_servers
+from beasy_sched.planner.server_path import best_path
 from beasy_sched.planner.server_problem import (
     KindCounts,
     KindTable,
@@ -139,14 +139,14 @@ class Relaxation:
             self._round_within_reserves()
 
     def _solve(self, *, bounds: bool = True) -> bool:
-        solution = self._solver.minimize(*self.model.costs())
+        outcome = self._solver.minimize(*self.model.costs())
         if self.best.ending is SearchEnd.DONE:
-            self.best.ending = solution.ending
-        if solution.values is None:
+            self.best.ending = outcome.ending
+        if outcome.incumbent is None:
             return False
-        self._point = solution.values
+        self._point = outcome.incumbent
         if bounds:
-            self.bound = min(self.bound, -solution.bound * self.model.flops_unit)
+            self.bound = min(self.bound, -outcome.bound * self.model.flops_unit)
         return True
 
     def _tighten(self) -> None:
@@ -271,6 +271,23 @@ def _kept(had: StateArray, wanted: IntArray) -> StateArray:
     return result
 
 
+class _Path(NamedTuple):
+    """Path of a server, as far as an improvement depends on it."""
+
+    kind: int
+    path: bytes
+    """Whether the server is on in each step, and its start."""
+
+
+class _ServerPath(NamedTuple):
+    """Path of one server, in the order in which servers are tried."""
+
+    minus_switches: int
+    kind: int
+    server: int
+    path: bytes
+
+
 class OneServerImprovement:
     """Plan as paths of single servers, improved server by server."""
 
@@ -287,7 +304,7 @@ class OneServerImprovement:
 
     def run(self, evaluations: int, enough: float) -> None:
         """Improve until no server can, the objective is ``enough``, or all ``evaluations`` are used."""
-        tried: set[tuple[int, bytes]] = set()
+        tried: set[_Path] = set()
         while evaluations > 0 and self.objective < enough:
             todo = [item for item in self._different_paths().items() if item[0] not in tried]
             if not todo:
@@ -296,23 +313,23 @@ class OneServerImprovement:
             for path, server in todo[:evaluations]:
                 evaluations -= 1
                 tried.add(path)
-                improved |= self._improve(path[0], server)
+                improved |= self._improve(path.kind, server)
             if improved:
                 tried.clear()
 
-    def _different_paths(self) -> dict[tuple[int, bytes], int]:
+    def _different_paths(self) -> dict[_Path, int]:
         """One server for every kind, and path and start that differ; those that switch most first."""
-        paths = []
+        servers = []
         for kind, (on, start) in enumerate(zip(self._on, self._starts, strict=True)):
             switches = (on[1:] != on[:-1]).sum(axis=0)
             for server in range(on.shape[1] if self.problem.tables[kind].can_sleep else 0):
                 parts = on[:, server], start.on[server], start.obliged_steps[server]
                 path = b"".join(part.tobytes() for part in parts)
-                paths.append((int(-switches[server]), kind, server, path))
-        found: dict[tuple[int, bytes], int] = {}
-        for _, kind, server, path in sorted(paths):
-            found.setdefault((kind, path), server)
-        return found
+                servers.append(_ServerPath(-int(switches[server]), kind, server, path))
+        server_of_path: dict[_Path, int] = {}
+        for each in sorted(servers):
+            server_of_path.setdefault(_Path(each.kind, each.path), each.server)
+        return server_of_path
 
     def _improve(self, kind: int, server: int) -> bool:
         start = self._starts[kind]
@@ -349,54 +366,6 @@ def _doing(on: BoolArray, was_on: bool) -> Trajectory:
     """Activity of one server in each step."""
     before = np.concatenate(([was_on], on[:-1]))
     return np.array([on & before, on & ~before, before & ~on], dtype=np.int64)
-
-
-def best_path(values: FloatArray, on: bool, obliged_steps: int, least: int) -> BoolArray:
-    """Return the path of highest total value of one server that starts on or asleep: [T], on or not.
-
-    ``values``: [4, T], value of a step on through, waking, falling asleep, asleep; ``least``: number of
-    steps that a woken server stays on. States: 0 asleep, a = 1..least on for a steps (at least, at the last).
-    """
-    through, waking, falling, asleep = values.tolist()
-    steps, still = len(through), min(obliged_steps, least - 1)
-    best_asleep = -math.inf if on else 0.0
-    best_aged = 0.0 if on and not still else -math.inf
-    grown = [-math.inf] * (steps + least)
-    """Return, by step, the value of a path that has then been on for exactly ``least`` steps."""
-    if on and still:
-        grown[still - 1] = reduce(add, through[:still], 0.0)
-    stays_asleep, stays_aged = [], []
-    for step in range(steps):  # few states: plain numbers are faster than arrays
-        rest, sleep = best_asleep + asleep[step], best_aged + falling[step]
-        woken, stayed = best_asleep + waking[step], best_aged + through[step]
-        aged = grown[step] if least > 1 else woken
-        stays_asleep.append(rest >= sleep)
-        stays_aged.append(stayed >= aged)
-        best_asleep, best_aged = max(rest, sleep), max(stayed, aged)
-        # A path that is not better than one on for longer never will be; the last ones are incomplete.
-        if woken > best_aged or step > steps - least:
-            grown[step + least - 1] = reduce(add, through[step + 1 : step + least], woken)
-    ends = [best_asleep, *reversed(grown[steps : steps + least - 1]), best_aged]
-    return _way_back(ends.index(max(ends)), stays_asleep, stays_aged, least)
-
-
-def _way_back(state: int, stays_asleep: list[bool], stays_aged: list[bool], least: int) -> BoolArray:
-    """Return the path that ends in ``state``, from the recorded predecessors of states 0 and last."""
-    left = len(stays_asleep)
-    path = np.zeros(left, dtype=np.bool_)
-    while left > 0:
-        if state == 0:
-            left -= 1
-            state = 0 if stays_asleep[left] else least
-        elif state == least:
-            left -= 1
-            path[left] = True
-            state = least if stays_aged[left] else least - 1
-        else:  # woken ``state`` steps ago
-            path[max(left - state, 0) : left] = True
-            left -= state
-            state = 0
-    return path
 
 
 SMALL_COLUMNS = 600
@@ -448,12 +417,12 @@ def search(problem: ServerProblem, gap: float, limits: SolverLimits) -> BestPlan
     best = BestPlan(problem)
     small = ServerModel(problem, integer=True)
     if small.linear.column_count <= SMALL_COLUMNS:
-        solution = Solver(small.linear, replace(limits, relative_gap=0.0)).minimize(*small.costs())
-        best.ending = solution.ending
-        if solution.values is not None:
-            best.bound = -solution.bound * small.flops_unit
-            best.offer(small.counts(solution.values))
-            best.offer_roundings(small, solution.values, _OFFSETS[:1])
+        outcome = Solver(small.linear, replace(limits, relative_gap=0.0)).minimize(*small.costs())
+        best.ending = outcome.ending
+        if outcome.incumbent is not None:
+            best.bound = -outcome.bound * small.flops_unit
+            best.offer(small.counts(outcome.incumbent))
+            best.offer_roundings(small, outcome.incumbent, _OFFSETS[:1])
         if best.ending is SearchEnd.DONE:
             return best
     relaxation = Relaxation(best, limits)

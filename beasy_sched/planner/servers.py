@@ -16,6 +16,7 @@ from beasy_sched.energy.server_energy import CellEnergies
 from beasy_sched.errors import ConfigError
 from beasy_sched.model.host_power import PowerModel
 from beasy_sched.model.platform import Platform
+from beasy_sched.planner.plan import FEASIBLE, INFEASIBLE, OPTIMAL, Solved
 from beasy_sched.planner.requests import ServerStart
 from beasy_sched.planner.server_problem import KindCounts, KindTable, ServerProblem, kind_tables
 from beasy_sched.planner.server_search import (
@@ -26,9 +27,11 @@ from beasy_sched.planner.server_search import (
     sketch,
     states_by_rank,
 )
-from beasy_sched.planner.solver import SearchEnd, SolverLimits, SolverOutcome, SolverStatus
+from beasy_sched.planner.solver import SearchEnd, SolverLimits
 from beasy_sched.units import SECONDS_PER_HOUR
 
+_NAME = "servers"
+"""Name of this optimization in a plan's provenance."""
 _NODES = 2000
 """Branch-and-bound nodes of a small model: some seconds."""
 _SAME_ENVELOPE = 1e-6
@@ -49,7 +52,7 @@ class ServerRules:
     sketch: bool = False
     """Whether a quickly made plan without a proven distance to the best suffices."""
     time_s: float = math.inf
-    """Last resort: time limit of each optimization, s. The outcome states whether it ended a search."""
+    """Last resort: time limit of each optimization, s. The result states whether it ended a search."""
 
     def __post_init__(self) -> None:
         for name in ("minimum_on_s", "switch_cost_s", "gap"):
@@ -155,10 +158,12 @@ class ServerPlan:
     wakeups: int
     """Number of times that a server is woken."""
     shortfall_w: FloatArray
-    """[T] shortfall of the envelope, W: above zero only if the outcome is infeasible."""
-    outcome: SolverOutcome
-    """Outcome of the solver: its objective is in flops, minus the cost of wake-ups. If it is infeasible,
-    the states are those of a plan within the envelope raised by ``shortfall_w``."""
+    """[T] shortfall of the envelope, W: above zero only if the status is infeasible."""
+    objective_flops: float
+    """Flops of the plan minus the cost of its wake-ups: the objective that the search maximizes."""
+    solved: Solved
+    """Result of the search. If it is infeasible, the states are those of a plan within the envelope raised
+    by ``shortfall_w``."""
     end: ServerStart
     """The servers after the last step: the start of the next window."""
 
@@ -175,7 +180,7 @@ def plan_servers(
     """Plan the servers within ``envelope_w`` ([T] W, constant inside a step of ``step_s`` seconds).
 
     ``start`` describes them before the first step (default: all on); ``window`` is the number of the
-    window, which rotates the servers that stay on longest. Always returns a plan; see its outcome. Raises
+    window, which rotates the servers that stay on longest. Always returns a plan; see ``solved``. Raises
     ConfigError for input that cannot be planned with, such as a transition longer than a step.
     """
     rules = rules or ServerRules()
@@ -189,19 +194,20 @@ def plan_servers(
     shortfall_j = _shortfall_j(problem)
     raised = replace(problem, budget_j=problem.budget_j + shortfall_j)
     if rules.sketch:
-        found = sketch(raised)
+        best = sketch(raised)
     else:
-        found = search(raised, rules.gap, SolverLimits(nodes=_NODES, time_s=rules.time_s))
-    states = setup.states(found.counts)
+        best = search(raised, rules.gap, SolverLimits(nodes=_NODES, time_s=rules.time_s))
+    states = setup.states(best.counts)
     cells = CellEnergies(PowerModel(platform))
     missing_w = np.where(shortfall_j > _SAME_ENVELOPE * problem.least_j, shortfall_j / step_s, 0.0)
     return ServerPlan(
         states=states,
         energy_j=cells.plan_energy_j(states, start.states, step_s),
         flops=cells.plan_flops(states, start.states, step_s),
-        wakeups=sum(int(counts.waking.sum()) for counts in found.counts),
+        wakeups=sum(int(counts.waking.sum()) for counts in best.counts),
         shortfall_w=missing_w,
-        outcome=_outcome(found, rules.gap, missing_w, problem.least_j / step_s, step_s, note),
+        objective_flops=best.objective,
+        solved=_solved(best, rules.gap, missing_w, problem.least_j / step_s, step_s, note),
         end=ServerStart.after(platform, states, step_s, rules.minimum_on_s, start),
     )
 
@@ -211,19 +217,18 @@ def _shortfall_j(problem: ServerProblem) -> FloatArray:
     return np.where(problem.least_j > problem.allowed_j, problem.least_j - problem.budget_j, 0.0)
 
 
-def _outcome(
-    found: BestPlan, gap: float, missing_w: FloatArray, least_w: FloatArray, step_s: float, note: str
-) -> SolverOutcome:
+def _solved(
+    best: BestPlan, gap: float, missing_w: FloatArray, least_w: FloatArray, step_s: float, note: str
+) -> Solved:
     if missing_w.any():
-        return SolverOutcome(SolverStatus.INFEASIBLE, _shortfall_text(missing_w, least_w, step_s))
-    optimal, parts = found.gap <= gap, [note] if note else []
-    if found.ending is not SearchEnd.DONE and not (optimal and found.ending is SearchEnd.NODES):
-        parts.append(f"the search was stopped by {found.ending.value}")
+        return Solved(_NAME, INFEASIBLE, message=_shortfall_text(missing_w, least_w, step_s))
+    optimal, parts = best.gap <= gap, [note] if note else []
+    if best.ending is not SearchEnd.DONE and not (optimal and best.ending is SearchEnd.NODES):
+        parts.append(f"the search was stopped by {best.ending.value}")
     if not optimal:
-        distance = f"within {found.gap:.2%}" if math.isfinite(found.gap) else "at an unknown distance"
+        distance = f"within {best.gap:.2%}" if math.isfinite(best.gap) else "at an unknown distance"
         parts.insert(0, f"server plan {distance} of the best possible (asked: {gap:.2%})")
-    status = SolverStatus.OPTIMAL if optimal else SolverStatus.FEASIBLE
-    return SolverOutcome(status, "; ".join(parts), found.objective, found.gap)
+    return Solved(_NAME, OPTIMAL if optimal else FEASIBLE, best.gap, "; ".join(parts))
 
 
 def _shortfall_text(missing_w: FloatArray, least_w: FloatArray, step_s: float) -> str:

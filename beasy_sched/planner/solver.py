@@ -125,72 +125,39 @@ class SolverLimits:
 
 
 class SearchEnd(str, Enum):
-    """End of one optimization."""
+    """Reason why an optimization has ended."""
 
     DONE = "done"
+    """The incumbent is within the requested gap."""
     INFEASIBLE = "infeasible"
+    """No point exists."""
     NODES = "the node limit"
     TIME = "the time limit"
     FAILED = "a numerical failure of the solver"
 
 
 @dataclass(frozen=True)
-class Solution:
-    """The best point of one optimization, if there is one."""
+class SolverOutcome:
+    """Outcome of one optimization."""
 
     ending: SearchEnd
-    values: FloatArray | None = None
+    incumbent: FloatArray | None = None
+    """The best point found: a value for each column. After a limit, it may be far from the optimum."""
     objective: float = math.nan
+    """Objective of the incumbent; NaN without one."""
     bound: float = -math.inf
     """No point has a lower objective."""
 
     @property
     def gap(self) -> float:
-        """Distance to the bound, relative to the objective (to 1 where that is smaller than 1e-6)."""
-        if self.values is None:
+        """Distance of the incumbent to the bound, relative to its objective; infinite without an incumbent.
+
+        It is relative to 1 where the objective is smaller than 1e-6.
+        """
+        if self.incumbent is None:
             return math.inf
         size = abs(self.objective)
         return max(0.0, self.objective - self.bound) / (size if size > 1e-6 else 1.0)
-
-
-class SolverStatus(str, Enum):
-    """Status of an optimization that has ended."""
-
-    OPTIMAL = "optimal"
-    """A point within the requested gap."""
-    FEASIBLE = "feasible"
-    """A point found before a node or time limit, which the message names, with an open gap."""
-    NO_POINT = "no point"
-    """A limit was reached before any point was found."""
-    INFEASIBLE = "infeasible"
-    """No point exists; the message names the unreachable requirement."""
-
-
-@dataclass(frozen=True)
-class SolverOutcome:
-    """Result of an optimization, without its point. Raises ValueError for inconsistent parts.
-
-    It is the same on every machine, unless a time limit, named in the message, ended the solver.
-    """
-
-    status: SolverStatus
-    message: str = ""
-    """Message for the user; empty only if the status is `OPTIMAL`."""
-    objective: float = math.nan
-    """Value of the point found; NaN without one."""
-    gap: float = math.inf
-    """Proven relative distance to the best possible objective; infinite without a point."""
-
-    def __post_init__(self) -> None:
-        if self.has_point != (math.isfinite(self.objective) and self.gap >= 0.0):
-            raise ValueError(f"{self.status.value}: objective {self.objective}, gap {self.gap}")
-        if self.status is not SolverStatus.OPTIMAL and not self.message:
-            raise ValueError(f"{self.status.value}: needs a message")
-
-    @property
-    def has_point(self) -> bool:
-        """Whether there is a usable point."""
-        return self.status in (SolverStatus.OPTIMAL, SolverStatus.FEASIBLE)
 
 
 _PRIMAL_SIMPLEX: Final = 4
@@ -226,7 +193,7 @@ class Solver:
             self._highs.setOptionValue(option, value)
         model.pass_to(self._highs, self._highspy)
 
-    def minimize(self, *costs: tuple[IntArray, float | FloatArray]) -> Solution:
+    def minimize(self, *costs: tuple[IntArray, float | FloatArray]) -> SolverOutcome:
         """Minimize the sum of columns times costs; other columns have no cost."""
         count = self._model.column_count
         cost = np.zeros(count)
@@ -236,20 +203,20 @@ class Solver:
         if math.isfinite(self._deadline_s):
             left_s = self._deadline_s - time.monotonic()
             if left_s <= 0.0:
-                return Solution(SearchEnd.TIME)
+                return SolverOutcome(SearchEnd.TIME)
             # HiGHS counts the time of all runs of one instance.
             self._highs.setOptionValue("time_limit", self._highs.getRunTime() + left_s)
         self._highs.run()
-        found = self._solution()
-        if found.ending is SearchEnd.FAILED:  # the dual simplex method fails on some large models
-            found = self._run_anew(simplex_strategy=_PRIMAL_SIMPLEX)
-        if found.ending in (SearchEnd.FAILED, SearchEnd.INFEASIBLE):
+        outcome = self._outcome()
+        if outcome.ending is SearchEnd.FAILED:  # the dual simplex method fails on some large models
+            outcome = self._run_anew(simplex_strategy=_PRIMAL_SIMPLEX)
+        if outcome.ending in (SearchEnd.FAILED, SearchEnd.INFEASIBLE):
             # Presolve reports some feasible models as infeasible, for example if bounds leave a single point.
             again = self._run_anew(presolve="off")
-            return found if again.values is None else again
-        return found
+            return outcome if again.incumbent is None else again
+        return outcome
 
-    def _run_anew(self, **options: int | str) -> Solution:
+    def _run_anew(self, **options: int | str) -> SolverOutcome:
         """Start again with other options of HiGHS, which are restored afterwards."""
         before = {name: self._highs.getOptionValue(name)[1] for name in options}
         self._highs.clearSolver()
@@ -258,7 +225,7 @@ class Solver:
         self._highs.run()
         for name, value in before.items():
             self._highs.setOptionValue(name, value)
-        return self._solution()
+        return self._outcome()
 
     def set_bounds(self, columns: IntArray, lower: float | FloatArray, upper: float | FloatArray) -> None:
         """Replace the bounds of columns."""
@@ -289,7 +256,7 @@ class Solver:
             values[there],
         )
 
-    def _solution(self) -> Solution:
+    def _outcome(self) -> SolverOutcome:
         status, states = self._highs.getModelStatus(), self._highspy.HighsModelStatus
         info = self._highs.getInfo()
         ending = {
@@ -301,12 +268,12 @@ class Solver:
         }.get(status, SearchEnd.FAILED)
         feasible = info.primal_solution_status == self._highspy.SolutionStatus.kSolutionStatusFeasible
         if ending in (SearchEnd.INFEASIBLE, SearchEnd.FAILED) or not feasible:
-            return Solution(SearchEnd.FAILED if ending is SearchEnd.DONE else ending)
+            return SolverOutcome(SearchEnd.FAILED if ending is SearchEnd.DONE else ending)
         objective = float(info.objective_function_value)
         bound = objective if ending is SearchEnd.DONE else -math.inf
         if self._model.is_mip:
             bound = float(info.mip_dual_bound)
-        return Solution(ending, np.array(self._highs.getSolution().col_value), objective, bound)
+        return SolverOutcome(ending, np.array(self._highs.getSolution().col_value), objective, bound)
 
 
 def solver_name() -> str:

@@ -17,9 +17,14 @@ from typing import Final, TypeVar
 import numpy as np
 
 from beasy_sched.arrays import FloatArray
+from beasy_sched.energy.devices.battery import charge_power_limit, energy_after_step
+from beasy_sched.energy.end_value import planned_worth
+from beasy_sched.energy.grid_charging import GridCharge
 from beasy_sched.energy.site import Site
-from beasy_sched.energy.storage import Storage, StorageState, charge_power_limit, energy_after_step
+from beasy_sched.energy.site_load import LoadAhead
+from beasy_sched.energy.storage import Storage, StorageState
 from beasy_sched.errors import BeasyError, ConfigError
+from beasy_sched.forecast.outlook import ForecastSource
 from beasy_sched.forecast.quantiles import Quantiles, Uncertainty
 from beasy_sched.model.platform import Platform
 from beasy_sched.planner.forecast import (
@@ -27,12 +32,12 @@ from beasy_sched.planner.forecast import (
     full_draw_w,
     mean_over,
 )
-from beasy_sched.planner.plan import Plan, PlannedServers, PlanStore, Provenance, Solved
+from beasy_sched.planner.plan import INFEASIBLE, Plan, PlannedServers, PlanStore, Provenance, Solved
 from beasy_sched.planner.power_plan import plan_power, sleep_shortage
 from beasy_sched.planner.power_problem import PowerPlan, PowerProblem, Surplus
 from beasy_sched.planner.requests import DemandForecast, PlanRequest, ServerStart, WindowForecast
 from beasy_sched.planner.servers import ServerRules, least_power_w, plan_servers
-from beasy_sched.planner.solver import SolverLimits, SolverOutcome, solver_name
+from beasy_sched.planner.solver import SolverLimits, solver_name
 
 T = TypeVar("T")
 
@@ -120,6 +125,9 @@ def plan_windows(
         )
     provenance = replace(provenance, solver=solver_name(), settings=options.described())
     storage, servers = site.storage.start(), ServerStart.all_on(platform)
+    site_load = None
+    if site.has_load_ahead:
+        site_load = site.load_ahead(0.0, site.step_s * np.arange(len(load) + 1, dtype=np.float64))
     plans: list[Plan] = []
     count = len(load) // site.steps
     if options.tank_targets_kg and len(options.tank_targets_kg) < count:
@@ -128,7 +136,11 @@ def plan_windows(
         )
     for window in range(count):
         steps = slice(window * site.steps, (window + 1) * site.steps)
-        start = WindowStart(window, steps.start * site.step_s, storage, servers)
+        edges_s = site.step_s * np.arange(steps.start, steps.stop + 1, dtype=np.float64)
+        charge = GridCharge.ahead(site.grid, site.storage.battery, 0.0, edges_s)
+        start = WindowStart(
+            window, steps.start * site.step_s, storage, servers, site_load and site_load.during(steps), charge
+        )
         plan, servers = plan_window(site, platform, load[steps], renew[steps], start, options, provenance)
         quantiles = load_quantiles and load_quantiles.during(steps)
         plans.append(_with_quantiles(plan, quantiles, platform, options))
@@ -148,6 +160,11 @@ class WindowStart:
     """Simulated time from which the window is planned, s: its start, or a time within it."""
     storage: StorageState
     servers: ServerStart
+    site_load: LoadAhead | None = None
+    """Load besides the servers in the steps to plan, where it changes or depends on them; None: the site's
+    constant base load."""
+    grid_charge: GridCharge | None = None
+    """Charge from the grid that its rule is expected to allow; None without a rule."""
 
 
 def plan_window(
@@ -168,15 +185,11 @@ def plan_window(
     steps, step_s, rules, window = len(load_w), site.step_s, options.rules, start.window
     load_w = mean_over(load_w, options.forecast_steps(step_s))
     problem = _problem(site, platform, load_w, renew_w, start, options)
-    power, power_outcome = _planned_power(problem, start, options, explain)
+    power, power_solved = _planned_power(problem, start, options, explain)
     envelope_w = power.envelope_w
     servers = plan_servers(platform, envelope_w, step_s, rules=rules, start=start.servers, window=window)
-    if not servers.outcome.has_point:
-        raise NoPlan(f"window {window}: {servers.outcome.message}")
-    solved = tuple(
-        Solved(name, outcome.status.value, outcome.gap, outcome.message)
-        for name, outcome in (("power", power_outcome), ("servers", servers.outcome))
-    )
+    if servers.solved.status == INFEASIBLE:
+        raise NoPlan(f"window {window}: {servers.solved.message}")
     plan = Plan(
         start_s=start.start_s,
         step_s=step_s,
@@ -185,7 +198,7 @@ def plan_window(
         load_uncertainty=options.load_uncertainty.over(steps, step_s),
         renew_uncertainty=options.renew_uncertainty.over(steps, step_s),
         servers=PlannedServers(platform.kinds, platform.kind_of, servers.states, servers.energy_j),
-        provenance=replace(provenance, solved=solved),
+        provenance=replace(provenance, solved=(power_solved, servers.solved)),
     )
     return plan, servers.end
 
@@ -223,18 +236,22 @@ def _problem(
         start.storage,
         import_limit_w=site.import_limit_w,
         base_w=site.base_w,
+        services_w=None if start.site_load is None else start.site_load.services_w,
+        pue=None if start.site_load is None else start.site_load.pue,
         tank_from_surplus=bool(options.tank_targets_kg),
+        grid_charge=start.grid_charge,
+        end_worth=planned_worth(site, start.start_s, start.start_s + len(load_w) * site.step_s),
     )
 
 
 def _planned_power(
     problem: PowerProblem, start: WindowStart, options: OfflineOptions, explain: bool
-) -> tuple[PowerPlan, SolverOutcome]:
+) -> tuple[PowerPlan, Solved]:
     """Return the window's power plan. Raises NoPlan; with ``explain``, with the unreachable requirement."""
     decision = plan_power(problem, options.limits, explain=explain)
     if decision.plan is None:
-        raise NoPlan(f"window {start.window}: {decision.outcome.message}")
-    return decision.plan, decision.outcome
+        raise NoPlan(f"window {start.window}: {decision.solved.message}")
+    return decision.plan, decision.solved
 
 
 @dataclass(frozen=True)
@@ -247,6 +264,10 @@ class ReplanRule:
     renew_w: FloatArray | None
     """Expected production of each step from time 0 on, W; None for the run's forecast at each planning."""
     options: OfflineOptions = field(default_factory=OfflineOptions)
+    plans: tuple[Plan, ...] | None = None
+    """The plan file's plans, with which the run begins; None without a plan file."""
+    production: ForecastSource | None = None
+    """Expected production that is renewed during the run; replaces ``renew_w`` and the run's forecast."""
 
 
 def make_plans(
@@ -266,7 +287,7 @@ def make_plans(
     level, servers, start_s = _possible(site.storage, request.level), request.servers, request.start_s
     plans: list[Plan] = []
     for part in request.parts:
-        start = WindowStart(part.window, start_s, level, servers)
+        start = WindowStart(part.window, start_s, level, servers, part.site_load, part.grid_charge)
         if plans:
             options = replace(options, rules=replace(options.rules, sketch=True))
         planned = partial(plan_window, provenance=provenance)
@@ -286,7 +307,8 @@ def _possible(storage: Storage, level: StorageState) -> StorageState:
     """Return the level nearest to ``level`` at which a plan can start: the guard may go below SoC_min."""
     battery, tank_kg = storage.battery, storage.tank_kg
     battery_j = min(max(level.battery_j, battery.min_j), battery.max_j)
-    return StorageState(battery_j, min(max(level.hydrogen_kg, 0.0), tank_kg))
+    hydrogen_kg = min(max(level.hydrogen_kg, 0.0), tank_kg)
+    return StorageState(battery_j, hydrogen_kg, storage.within_bounds(level.others))
 
 
 def first_shortage(site: Site, platform: Platform, request: PlanRequest, options: OfflineOptions) -> str:
@@ -296,7 +318,9 @@ def first_shortage(site: Site, platform: Platform, request: PlanRequest, options
     """
     part = request.parts[0]
     level = _possible(site.storage, request.level)
-    start = WindowStart(part.window, request.start_s, level, request.servers)
+    start = WindowStart(
+        part.window, request.start_s, level, request.servers, part.site_load, part.grid_charge
+    )
 
     def power_alone(
         site: Site,
@@ -353,14 +377,14 @@ def _within_reach(
                 options,
             )
             try:
-                found = attempt(explain=False)
+                planned_window = attempt(explain=False)
             except NoPlan:
                 first = first or attempt
                 continue
             if begin == start.storage:
-                return found, ""
+                return planned_window, ""
             asked = _problem(site, platform, part.load_w, part.renew_w, start, options)
-            return found, sleep_shortage(asked)
+            return planned_window, sleep_shortage(asked)
     if first is None:
         raise NoPlan(f"window {start.window}: no target")
     return first(), ""  # raises again, with the reason
@@ -373,7 +397,9 @@ def _with_sleep_paid(
     battery, step_s, level = site.storage.battery, site.step_s, start.storage
     if not battery.exists:
         return level
-    floor_w = least_power_w(platform, len(part.renew_w), step_s, start.servers) + site.base_w
+    site_load = LoadAhead(site.base_w) if start.site_load is None else start.site_load
+    floor_w = site_load.cooled(least_power_w(platform, len(part.renew_w), step_s, start.servers))
+    floor_w = floor_w + site_load.always_w
     net_w = part.renew_w - floor_w
     charge_w, discharge_w = np.maximum(net_w, 0.0), np.maximum(-net_w - site.import_limit_w, 0.0)
     lowest_j = now_j = level.battery_j
@@ -386,21 +412,14 @@ def _with_sleep_paid(
         return level
     lost = max(battery.kept_fraction(part.renew_w.size * step_s), 0.5)
     raised_j = level.battery_j + 1.01 * missing_j / lost + 1e-5 * battery.capacity_j
-    return StorageState(min(raised_j, battery.max_j), level.hydrogen_kg)
+    return StorageState(min(raised_j, battery.max_j), level.hydrogen_kg, level.others)
 
 
 def _targets(storage: Storage, level: StorageState) -> list[Storage]:
     """Yield the storage with its targets, and with lower ones, the highest first."""
-    battery, hydrogen = storage.battery, storage.hydrogen
-    found = [storage]
-    for lowest in (level, StorageState(battery.min_j, 0.0)):
-        lower = storage
-        if battery.exists and lowest.battery_j < battery.target_j:
-            # Slightly below the level, which self-discharge would otherwise make unreachable.
-            pct = max(battery.soc_min_pct, 0.98 * battery.soc_pct(lowest.battery_j))
-            lower = replace(lower, battery=replace(battery, soc_target_pct=pct))
-        if hydrogen is not None and lowest.hydrogen_kg < hydrogen.level_target_kg:
-            lower = replace(lower, hydrogen=replace(hydrogen, level_target_kg=lowest.hydrogen_kg))
-        if lower != found[-1]:
-            found.append(lower)
-    return found
+    targets = [storage]
+    for lowest in (level, storage.least()):
+        lower = storage.with_targets_from(lowest)
+        if lower != targets[-1]:
+            targets.append(lower)
+    return targets

@@ -9,13 +9,15 @@ from beasy_sched.engine.actions import (
     Facts,
     Kill,
     MeasureEnergy,
+    Offer,
     Postpone,
     Reject,
     SetPState,
     Start,
 )
+from beasy_sched.engine.placement import Placement
 from beasy_sched.engine.policy import Measurement, Options, Policy, View
-from beasy_sched.engine.session_words import Sentences, Words
+from beasy_sched.engine.session_words import Rule, Sentences, Words, words_of
 from beasy_sched.model.cluster import Progress
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.jobs import Job, JobState
@@ -43,12 +45,15 @@ __all__ = [
     "Kill",
     "MeasureEnergy",
     "Measurement",
+    "Offer",
     "Options",
+    "Placement",
     "Policy",
     "Postpone",
     "Progress",
     "Reject",
     "Reservation",
+    "Rule",
     "Sentences",
     "SetPState",
     "Start",
@@ -57,4 +62,5 @@ __all__ = [
     "by_arrival",
     "largest_slowdown",
     "smallest_size",
+    "words_of",
 ]

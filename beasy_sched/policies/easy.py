@@ -13,7 +13,7 @@ import heapq
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
-from typing import Final, Literal
+from typing import ClassVar, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -21,13 +21,15 @@ from msgspec import Struct
 
 from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, any_of
 from beasy_sched.engine.actions import NO_FACTS, Action, CallAt, FactDict, Facts, Postpone, Start
+from beasy_sched.engine.placement import Placement
 from beasy_sched.engine.policy import Options, Policy, View
 from beasy_sched.engine.power_actions import sleep, spent_facts, wake
-from beasy_sched.engine.session_words import Sentences, Words
+from beasy_sched.engine.session_words import Rule, Sentences, Words, words_of
 from beasy_sched.model.host_states import ASLEEP, IDLE
 from beasy_sched.model.hosts import NO_HOSTS, HostIds, HostSet
 from beasy_sched.model.jobs import Job, JobQueue, bounded_slowdown
 from beasy_sched.model.platform import ServerKind
+from beasy_sched.policies.offering import ALL_WORDS, offer_all
 from beasy_sched.policies.words import FILLER, HEAD_TOLD, LACKS, STEP
 from beasy_sched.units import TIME_TOLERANCE_S
 
@@ -85,65 +87,66 @@ def one_by_one(order: Order, queue: JobQueue, places: Places, now: float) -> Ite
     if len(places) < 2:
         yield from places.tolist()
         return
-    known = 0
+    yielded = 0
     if order in _KEYS and len(places) > _SEARCHED:
         key = _KEYS[order](queue, places, now)
-        while known < _SEARCHED and math.isfinite(key[first := int(key.argmin())]):
+        while yielded < _SEARCHED and math.isfinite(key[first := int(key.argmin())]):
             yield int(places[first])
             key[first] = np.inf
-            known += 1
-    yield from order(queue, places, now).tolist()[known:]
+            yielded += 1
+    yield from order(queue, places, now).tolist()[yielded:]
 
 
 # --- the rules by which jobs start and wait -----------------------------------------------------------------
 
-HEAD: Final = "head of the queue"
-BACKFILLED: Final = "backfilled"
-SLEEPERS_PAY: Final = "; idle servers sleep for it"
-"""Suffix of the two rules above if BEASY puts idle servers to sleep to save energy for the job."""
-RESERVED: Final = "reserved"
-"""Not enough hosts are free, but the time when enough will be is known."""
-NOT_RESERVED: Final = "no reservation"
-"""Not enough hosts are free, and the time when enough will be is unknown."""
-NO_STEP_ENERGY: Final = "no energy in this step"
-"""The guard's veto: the remaining energy of the step does not suffice."""
-PLAN_CANNOT_PAY: Final = "plan cannot pay"
-"""BEASY's energy test failed."""
-SET_ASIDE: Final = "ends after the last window"
-WANTED: Final = "waiting jobs want it"
-"""Reason for waking servers."""
-IDLE_LONG: Final = "idle for T_wait"
-"""Reason for putting unneeded servers to sleep."""
-
-EASY_WORDS: Final[Sentences] = {
-    ("start", HEAD): Words(HEAD_TOLD + STEP),
-    ("start", BACKFILLED): Words(FILLER + STEP),
-    ("postpone", RESERVED): Words(
+HEAD: Final = Rule("start", "head of the queue", Words(HEAD_TOLD + STEP))
+BACKFILLED: Final = Rule("start", "backfilled", Words(FILLER + STEP))
+RESERVED: Final = Rule(
+    "postpone",
+    "reserved",
+    Words(
         LACKS + "; its hosts are reserved for {reserved_at_s}.",
         of_jobs="not enough free hosts (had a reservation)",
     ),
-    ("postpone", NOT_RESERVED): Words(
-        LACKS + "; when enough will be free is not yet known.",
-        of_jobs="not enough free hosts",
-    ),
-    ("postpone", NO_STEP_ENERGY): Words(
+)
+"""Not enough hosts are free, but the time when enough will be is known."""
+NOT_RESERVED: Final = Rule(
+    "postpone",
+    "no reservation",
+    Words(LACKS + "; when enough will be free is not yet known.", of_jobs="not enough free hosts"),
+)
+"""Not enough hosts are free, and the time when enough will be is unknown."""
+NO_STEP_ENERGY: Final = Rule(
+    "postpone",
+    "no energy in this step",
+    Words(
         "{hosts_asked:host} are free, but it may need {cost_j} until the end of the step, and only"
         " {headroom_j} is available above SoC_min (guard veto).[ Its hosts are reserved for"
         " {reserved_at_s}.]",
         of_jobs="not enough energy in the step",
     ),
-    ("P-state", WANTED): Words(
+)
+"""The guard's veto: the remaining energy of the step does not suffice."""
+WANTED: Final = Rule(
+    "P-state",
+    "waiting jobs want it",
+    Words(
         "Waiting jobs need {hosts_wanted:host}; {hosts_awaited} are free or waking."
         "[ {hosts_left_asleep} more stay asleep: {cost_j} of the {headroom_j} available in the step are"
-        " used.]",
+        " used.]"
     ),
-}
+)
+"""Reason for waking servers."""
+IDLE_LONG: Final = Rule(
+    "P-state",
+    "idle for T_wait",
+    Words("Idle for {idle_s}; sleeping saves energy after {t_wait_s} (T_wait, Eq. 2.9)."),
+)
+"""Reason for putting unneeded servers to sleep."""
+
+EASY_WORDS: Final[Sentences] = words_of(HEAD, BACKFILLED, RESERVED, NOT_RESERVED, NO_STEP_ENERGY, WANTED)
 """Words for the rules of the EASY pass."""
-IDLE_WORDS: Final[Sentences] = {
-    ("P-state", IDLE_LONG): Words(
-        "Idle for {idle_s}; sleeping saves energy after {t_wait_s} (T_wait, Eq. 2.9)."
-    ),
-}
+IDLE_WORDS: Final[Sentences] = words_of(IDLE_LONG)
 """Words for the rule of `sleep_after`."""
 
 
@@ -185,6 +188,16 @@ class EasyPass:
         "view",
     )
 
+    tries_each: ClassVar[bool] = False
+    """Whether backfilling asks `wanted` and `start` about every job that fits, also when the step has too
+    little energy for it. True in subclasses, which may override these hooks; one that does not may set it."""
+
+    def __init_subclass__(cls) -> None:
+        """Try each job, unless the subclass sets `tries_each`."""
+        super().__init_subclass__()
+        if "tries_each" not in vars(cls):
+            cls.tries_each = True
+
     def __init__(
         self, view: View, priority: Order = largest_slowdown, backfill: Order | None = smallest_size
     ) -> None:
@@ -212,7 +225,7 @@ class EasyPass:
     def run(self) -> list[Action]:
         """Start wanted jobs in order P_R while possible, reserve for the next one, and backfill once."""
         for job in self.heads():
-            if self._wants(job) and not self.start(job):
+            if (not self.tries_each or self._wants(job)) and not self.start(job):
                 if not self.needs_reservation(job):
                     break
                 promise = self.reservation = self.reserve(job)
@@ -232,7 +245,7 @@ class EasyPass:
     def heads(self) -> Iterable[Job]:
         """Waiting jobs in order P_R."""
         queue = self.view.queue
-        if not len(queue):
+        if not queue.count:
             return ()
         if self.priority is by_arrival:
             return queue
@@ -265,7 +278,9 @@ class EasyPass:
         """
         if job.res > self.free or (job.computes and job.res >= self._expensive_from):
             return False
-        view, mask = self.view, self.free_mask()
+        view, mask = self.view, self._mask
+        if mask is None:
+            mask = self._mask = view.free_mask()
         hosts = view.fastest(mask, job.res)
         spent: FactDict = {}
         if view.budget is not None:
@@ -276,7 +291,8 @@ class EasyPass:
             self._expensive_from = np.inf  # the remaining hosts may draw less
             spent = spent_facts(view, before_j)
         mask[hosts.index] = False
-        self.give(job, hosts, self.rule, self.facts(job) | spent if view.wants_facts else NO_FACTS)
+        rule = HEAD if self.reservation is None else BACKFILLED
+        self.give(job, hosts, rule, self.facts(job) | spent if view.wants_facts else NO_FACTS)
         self.free -= job.res
         if late and self.reservation is not None:
             self.reservation.extra -= job.res
@@ -404,14 +420,12 @@ class EasyPass:
             expensive_from = self._expensive_from
 
     def _affordable(self, places: Places) -> IndexArray:
-        """Return the ``places`` to try: not those that `start` would reject for the step's energy.
+        """Return the indices of the ``places`` to try: not of those that `start` would reject for the energy.
 
-        This applies to jobs similar to one that needs too much, until another one starts. All are tried if
-        the policy must be asked about each of them.
+        These are jobs similar to one that needs too much, until another one starts; see `tries_each`.
         """
-        kind, queue = type(self), self.view.queue
-        asks = kind.wanted is not EasyPass.wanted or kind.start is not EasyPass.start
-        if asks or self._expensive_from == np.inf:
+        queue = self.view.queue
+        if self.tries_each or self._expensive_from == np.inf:
             return np.arange(len(places))
         cheap = (queue.res[places] < self._expensive_from) | ~queue.computes[places]
         return cheap.nonzero()[0]
@@ -425,7 +439,7 @@ class EasyPass:
         self.reservation = promise
         for job in jobs:
             late = self.is_late(job, promise)
-            if not (late and job.res > promise.extra) and self._wants(job):
+            if not (late and job.res > promise.extra) and (not self.tries_each or self._wants(job)):
                 self.start(job, late)
 
     def facts(self, job: Job, free: int | None = None) -> FactDict:
@@ -553,9 +567,11 @@ class Easy(Policy):
 
     name = "easy"
     summary = "EASY backfilling: the first waiting job gets a reservation, others fill the gaps"
-    words = EASY_WORDS
+    words: ClassVar[Sentences] = {**EASY_WORDS, **ALL_WORDS}
     options_type = EasyOptions
     options: EasyOptions
+
+    can_offer = True
 
     def begin(self, view: View) -> None:
         """Choose the orders: by submission without a site, those of the BEASY paper with one."""
@@ -566,32 +582,34 @@ class Easy(Policy):
         self._blocked: Reservation | None = None
 
     def schedule(self, view: View) -> Sequence[Action]:
-        """Start the jobs that EASY starts now."""
-        if not len(view.queue):
-            self._blocked, self._seen_version = None, view.availability_version
+        """Start the jobs that EASY starts now; offer all servers where others place jobs."""
+        if view.placement is Placement.EXTERNAL:
+            return offer_all(view)
+        before, self._seen_version = self._seen_version, view.availability_version
+        if not view.queue.count:
+            self._blocked = None
             return ()
         easy = EasyPass(view, self._priority, self._backfill)
-        if self._blocked is not None and self._nothing_but_arrivals(view):
+        if self._blocked is not None and before == self._seen_version and self._only_arrivals_count(view):
             easy.resume(self._blocked, view.arrived)
         else:
             easy.run()
         self._blocked = easy.reservation
-        self._seen_version = view.availability_version
         if view.has_site and view.queue:
             wanted = hosts_wanted(view, sum(job.res for job in easy.started))
             return [*easy.actions, *wake_for_queue(view, wanted, easy.free)]
         return easy.actions
 
-    def _nothing_but_arrivals(self, view: View) -> bool:
-        """Whether the last pass's reservation still holds, so that only new jobs can start.
+    def _only_arrivals_count(self, view: View) -> bool:
+        """Whether only new jobs can start while no host has become free since the last pass.
 
-        Jobs that could not be backfilled then cannot be now: as time passes, fewer jobs end in time.
+        Its reservation then still holds, and jobs that could not be backfilled cannot be now: as time passes,
+        fewer jobs end in time.
         """
         return (
-            (self._backfill is by_arrival or len(view.arrived) < 2)
-            and self._seen_version == view.availability_version
-            and view.budget is None
+            view.budget is None
             and self._priority is by_arrival
+            and (self._backfill is by_arrival or len(view.arrived) < 2)
         )
 
 
@@ -600,7 +618,8 @@ class Fcfs(Policy):
 
     name = "fcfs"
     summary = "first come, first served: no job overtakes another"
-    words = EASY_WORDS
+    words: ClassVar[Sentences] = {**EASY_WORDS, **ALL_WORDS}
+    can_offer = True
 
     def begin(self, view: View) -> None:
         """Begin without a blocked job."""
@@ -608,7 +627,9 @@ class Fcfs(Policy):
         self._blocked = False
 
     def schedule(self, view: View) -> Sequence[Action]:
-        """Start jobs in order of submission until one does not fit."""
+        """Start jobs in order of submission until one does not fit, or offer all servers, as `Easy`."""
+        if view.placement is Placement.EXTERNAL:
+            return offer_all(view)
         if self._blocked and self._seen_version == view.availability_version and view.budget is None:
             return ()
         easy = EasyPass(view, by_arrival, backfill=None)

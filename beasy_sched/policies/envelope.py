@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar, Final, Literal, NamedTuple
 
 import numpy as np
@@ -20,11 +20,11 @@ from beasy_sched.arrays import BoolArray, FloatArray, IntArray, StateArray
 from beasy_sched.energy.server_energy import CellEnergies, shifted
 from beasy_sched.engine.actions import Action, Compensate, FactDict
 from beasy_sched.engine.policy import Options, View
-from beasy_sched.engine.session_words import Sentences, Words
+from beasy_sched.engine.session_words import Rule, Sentences, Words, words_of
 from beasy_sched.model.host_states import BUSY
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.policies.follow_plan import PLAN_WORDS, FollowPlan, latest_ends_s
-from beasy_sched.policies.planned.follower import battery_j
+from beasy_sched.policies.planned.follower import battery_j, know_step
 from beasy_sched.policies.planned.rest_of_window import compensation_j
 from beasy_sched.policies.planned.working_plan import WorkingPlan
 
@@ -41,7 +41,8 @@ _AS_ANOTHER: Final = (
     "[as_policy?.]"
 )
 _SURPLUS: Final = (
-    "According to the plan, the battery would end the window ({window_end_s}) {diff_j:abs} above its target:"
+    "According to the plan, the battery would end the window ({window_end_s}) {diff_j:abs} above its target"
+    "[, minus its band of {band_pct}]:"
     " {comp_j} could be spent[, of which {spendable_j} without draining the battery before the end]."
     "[ {spent_on_jobs_j} were spent on faster servers for running jobs,"
     " {spent_on_wakes_j} on waking servers for waiting jobs.]"
@@ -49,26 +50,29 @@ _SURPLUS: Final = (
     f"{_KEPT}{_AS_ANOTHER}"
 )
 _SHORTAGE: Final = (
-    "According to the plan, the battery would end the window ({window_end_s}) {diff_j:abs} below its target:"
+    "According to the plan, the battery would end the window ({window_end_s}) {diff_j:abs} below its target"
+    "[, minus its band of {band_pct}]:"
     " {comp_j:abs} had to be saved[; {saved_j} was saved by servers that sleep or run slower]"
     "[ in {steps_changed:future step}][, around {violation_at_s} ({curves_below} of the nine predicted"
     " curves are below SoC_min there)]."
     f"{_KEPT}{_AS_ANOTHER}"
 )
-END_WORDS: Final[Sentences] = {
-    ("P-state", "the plan has it asleep"): Words(
-        "No job needs it, and the current plan has it asleep.",
-    ),
-    ("compensate", "surplus"): Words(
+PLANNED_ASLEEP: Final = Rule(
+    "P-state", "the plan has it asleep", Words("No job needs it, and the current plan has it asleep.")
+)
+SURPLUS: Final = Rule(
+    "compensate",
+    "surplus",
+    Words(
         _SURPLUS,
         in_short="[spent_on_jobs_j? (a surplus: {spent_on_jobs_j} spent on faster servers)]"
         "[spent_j? (a surplus: {spent_j} spent, in {steps_changed:step})]",
     ),
-    ("compensate", "shortage"): Words(
-        _SHORTAGE,
-        in_short="[saved_j? (a shortage: {saved_j} saved)]",
-    ),
-}
+)
+SHORTAGE: Final = Rule(
+    "compensate", "shortage", Words(_SHORTAGE, in_short="[saved_j? (a shortage: {saved_j} saved)]")
+)
+END_WORDS: Final[Sentences] = words_of(PLANNED_ASLEEP, SURPLUS, SHORTAGE)
 """Words for the rules of policies that compensate the battery level at the end of the window."""
 
 
@@ -132,13 +136,13 @@ class MoveTables:
 
     def moves(self, situation: int, up: bool) -> list[Move]:
         """Moves up (or down) of a server in this situation, those of most worth first."""
-        known = self._moves[up].get(situation)
-        if known is None:
-            known = self._moves[up][situation] = self._sorted_moves(situation, up)
-        return known
+        moves = self._moves[up].get(situation)
+        if moves is None:
+            moves = self._moves[up][situation] = self._sorted_moves(situation, up)
+        return moves
 
     def _sorted_moves(self, situation: int, up: bool) -> list[Move]:
-        none, found = self.no_state, []
+        none, moves = self.no_state, []
         places = np.unravel_index(situation, (len(self._choices), 2, none, none + 1))
         kind, slept, here, after = (int(place) for place in places)
         sleep = self._sleep_of[kind]
@@ -148,8 +152,8 @@ class MoveTables:
                 asleep = there == sleep
                 switches = (asleep != slept) + (after != none and asleep != (after == sleep))
                 moved = situation + (there - here) * (none + 1)
-                found.append(Move(gained[there] / used_j, used_j, switches, row, there, moved))
-        return sorted(found, key=lambda move: (-move.worth, move.row))
+                moves.append(Move(gained[there] / used_j, used_j, switches, row, there, moved))
+        return sorted(moves, key=lambda move: (-move.worth, move.row))
 
 
 def _differences(values: FloatArray) -> FloatArray:
@@ -172,6 +176,34 @@ def _outcomes(cells: CellEnergies, step_s: float) -> tuple[FloatArray, FloatArra
     lost_flops = cells.speed_flops * cells.power.on_s[:, None]
     flops[later] -= np.where(woken, lost_flops[:, :, None], 0.0)[:, None]
     return energy_j, flops
+
+
+class _Rival(NamedTuple):
+    """Move of a group of servers, one of several of equal worth: the least is made first."""
+
+    switches: int
+    row: int
+    first_host: int
+    """Lowest id of the group."""
+    situation: int
+    """Situation of the group."""
+    move: Move
+
+    def is_equal_to(self, other: _Rival) -> bool:
+        """Whether only the ids of the servers decide between the two moves."""
+        return (self.switches, self.row) == (other.switches, other.row)
+
+
+class _Choice(NamedTuple):
+    """Move that is made next, by one server after the other of a group."""
+
+    situation: int
+    """Situation of the group."""
+    move: Move
+    while_j: float
+    """Energy that must remain for it to stay the best move, J."""
+    most_servers: int
+    """Number of servers after which another move may be next."""
 
 
 WORTH_TOLERANCE = 1e-9
@@ -204,9 +236,10 @@ class GreedyMoves:
             self._find_top(situation, energy_j)
         reached: dict[int, int] = {}
         while tops:
-            situation, move, while_j, most = self._choose(energy_j)
-            group, goal, count = groups[situation], groups[move.situation], 0
-            while count < most and while_j <= energy_j:
+            choice = self._choose(energy_j)
+            move, group, goal = choice.move, groups[choice.situation], groups[choice.move.situation]
+            count = 0
+            while count < choice.most_servers and choice.while_j <= energy_j:
                 energy_j -= move.energy_j
                 count += 1
             goal += group[:count]
@@ -214,11 +247,11 @@ class GreedyMoves:
             reached[move.situation] = move.pstate
             del group[:count]
             if not group:
-                del tops[situation]
+                del tops[choice.situation]
             if move.situation not in tops:
                 self._find_top(move.situation, energy_j)
-            for known in [known for known, top in tops.items() if top.energy_j > energy_j]:
-                self._find_top(known, energy_j)
+            for passed in [passed for passed, top in tops.items() if top.energy_j > energy_j]:
+                self._find_top(passed, energy_j)
         for situation, pstate in reached.items():
             self.states[groups[situation]] = pstate
         return energy_j
@@ -231,33 +264,33 @@ class GreedyMoves:
         else:
             self._tops.pop(situation, None)
 
-    def _choose(self, energy_j: float) -> tuple[int, Move, float, int]:
-        """Find the best move that costs or saves at most ``energy_j``, and the situation of its servers.
-
-        It stays the best while at least the third value of energy remains, for a number of servers given by
-        the fourth.
-        """
+    def _choose(self, energy_j: float) -> _Choice:
+        """Choose the next move among those of most worth that cost or save at most ``energy_j``."""
         best = max(self._tops.values(), key=_worth)
-        least = best.worth - WORTH_TOLERANCE * abs(best.worth)
-        equals = []
+        least_worth = best.worth - WORTH_TOLERANCE * abs(best.worth)
+        rivals = sorted(self._rivals(least_worth, energy_j))
+        chosen = rivals[0]
+        group = self._groups[chosen.situation]
+        most_servers = len(group)
+        if len(rivals) > 1 and rivals[1].is_equal_to(chosen):
+            most_servers = bisect_left(group, rivals[1].first_host)  # from there on, the rival is next
+        ahead = self._top(chosen.move.situation, energy_j)
+        if ahead is not None and ahead.worth >= least_worth:
+            most_servers = 1  # the moved server may be the next to move
+        while_j = max(chosen.move.energy_j, best.energy_j)
+        return _Choice(chosen.situation, chosen.move, while_j, most_servers)
+
+    def _rivals(self, least_worth: float, energy_j: float) -> Iterator[_Rival]:
+        """Yield the moves of all groups that are worth ``least_worth`` and take at most ``energy_j``."""
         for situation, top in self._tops.items():
-            if top.worth >= least:
-                first = self._groups[situation][0]
-                for move in self._tables.moves(situation, self._up):
-                    if move.worth < least:
-                        break
-                    if move.energy_j <= energy_j:
-                        equals.append((move.switches, move.row, first, situation, move))
-        equals.sort()
-        *_, situation, move = equals[0]
-        group = self._groups[situation]
-        most = len(group)
-        if len(equals) > 1 and equals[1][:2] == equals[0][:2]:
-            most = bisect_left(group, equals[1][2])  # then a rival with a lower id is next
-        ahead = self._top(move.situation, energy_j)
-        if ahead is not None and ahead.worth >= least:
-            most = 1  # the moved server may be the next to move
-        return situation, move, max(move.energy_j, best.energy_j), most
+            if top.worth < least_worth:
+                continue
+            first_host = self._groups[situation][0]
+            for move in self._tables.moves(situation, self._up):
+                if move.worth < least_worth:
+                    break
+                if move.energy_j <= energy_j:
+                    yield _Rival(move.switches, move.row, first_host, situation, move)
 
     def _top(self, situation: int, energy_j: float) -> Move | None:
         """Return the best move in a situation that costs or saves at most ``energy_j``."""
@@ -304,9 +337,12 @@ class EnvelopeRefit:
         self._window = range(0)
 
     def can_change(self, steps: IntArray, energy_j: float) -> BoolArray:
-        """Return for each of ``steps`` whether some server has a move that takes at most ``energy_j``."""
+        """Return for each of ``steps`` whether some server has a move that takes at most ``energy_j``.
+
+        The energy is that of the site: of servers and their cooling.
+        """
         least_j = self._least_j[int(energy_j > 0)][steps - self._window.start]
-        return np.asarray(least_j <= abs(energy_j))
+        return np.asarray(least_j * self.plan.pue[steps] <= abs(energy_j))
 
     def keep_on(self, hosts: HostIds, step: int, pstates: StateArray) -> None:
         """Plan ``hosts`` in ``pstates``, one each, in ``step`` of the window."""
@@ -316,7 +352,7 @@ class EnvelopeRefit:
     def spread(
         self, steps: IntArray, energy_j: float, busy_until_s: FloatArray, *, idle_first: bool = True
     ) -> tuple[float, int]:
-        """Spend ``energy_j`` in ``steps`` in this order, in each as far as possible.
+        """Spend ``energy_j``, cooling included, in ``steps`` in this order, in each as far as possible.
 
         If it is negative, save it: from the idle servers of all steps before any busy one (``idle_first``),
         or from each step's idle and then busy servers before the next step. Only then is ``busy_until_s``
@@ -347,9 +383,10 @@ class EnvelopeRefit:
             place += first
             step = int(steps[place])
             idle = busy_until_s <= self.plan.start_of(step)
-            used_j = self.change(step, left_j, idle, groups)
+            weight = self.plan.pue.item(step)
+            used_j = self.change(step, left_j / weight, idle, groups)
             changed[step] |= used_j != 0.0
-            left_j -= used_j
+            left_j -= used_j * weight
             place += 1
         return left_j
 
@@ -389,10 +426,10 @@ class EnvelopeRefit:
         after = plan.states[first_step + 1 : end_step + 1]
         if end_step == plan.steps:
             after = np.concatenate([after, np.full((1, after.shape[1]), self._tables.no_state)])
-        found = self._tables.situations(slept, plan.states[rows], after)
+        situations = self._tables.situations(slept, plan.states[rows], after)
         places = slice(first_step - self._window.start, end_step - self._window.start)
-        self._situations[places] = found
-        least_j = self._tables.least_j.take(found, axis=1)
+        self._situations[places] = situations
+        least_j = self._tables.least_j.take(situations, axis=1)
         np.minimum.reduce(least_j, axis=2, initial=np.inf, out=self._least_j[:, places])
 
 
@@ -427,7 +464,7 @@ class EndOfWindow(NamedTuple):
     end_step: int
     """Step after the window's last one."""
     diff_j: float
-    """Battery level projected for the end minus its target, J."""
+    """Battery level projected for the end minus its target, or the lower edge of its band, J."""
     comp_j: float
     """E_comp: energy to be spent on the servers or, if negative, saved, J."""
 
@@ -473,7 +510,7 @@ class EnvelopePolicy(FollowPlan):
     def compensate(self, view: View, step: int, renew_w: float) -> Sequence[Action]:
         """Spend or save E_comp (Eq. 3.31) in the rest of the window, from ``step`` on, and log it."""
         plan, keep = self.plan, self.options.keep
-        plan.set_production(step, renew_w)
+        know_step(view, plan, step)
         self._refit.enter(step)
         kept = self._keep_busy(view, step) if keep == "always" else 0
         ending = self._ending(view, step)
@@ -495,16 +532,17 @@ class EnvelopePolicy(FollowPlan):
             "spent_j" if comp_j > 0 else "saved_j": float(abs(comp_j - left_j)),
             "steps_changed": steps_changed,
             **({"hosts_kept": kept} if kept else {}),
+            **plan.battery.band_facts(),
             **reasons,
         }
-        return [Compensate("surplus" if comp_j > 0 else "shortage", why)]
+        return [Compensate(SURPLUS if comp_j > 0 else SHORTAGE, why)]
 
     def _ending(self, view: View, step: int) -> EndOfWindow:
         """Return the expected end of the window of ``step``, following the plan from the current level."""
         plan = self.plan
         end_step = plan.window_end(step)
         levels_j = plan.project_soc(step, end_step, battery_j(view))
-        diff_j = float(levels_j[-1]) - plan.battery.target_j
+        diff_j = float(levels_j[-1]) - plan.battery.least_end_j
         return EndOfWindow(step, end_step, diff_j, compensation_j(plan.battery, diff_j))
 
     def _keep_busy(self, view: View, step: int) -> int:

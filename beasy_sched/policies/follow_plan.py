@@ -11,13 +11,20 @@ import numpy as np
 from beasy_sched.arrays import FloatArray, IndexArray, all_of, any_of
 from beasy_sched.energy.server_energy import CellEnergies
 from beasy_sched.engine.actions import Action, FactDict, Kill, Start
+from beasy_sched.engine.placement import Placement
 from beasy_sched.engine.policy import Policy, View
-from beasy_sched.engine.session_words import Sentences, Words
+from beasy_sched.engine.session_words import Rule, Sentences, Words, words_of
 from beasy_sched.model.host_states import BUSY
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.jobs import Job
-from beasy_sched.policies.easy import EASY_WORDS, RESERVED, SET_ASIDE, EasyPass, Reservation
-from beasy_sched.policies.planned.follower import PlanFollower, offline_plans, ready_s
+from beasy_sched.policies.easy import EASY_WORDS, RESERVED, EasyPass, Reservation
+from beasy_sched.policies.planned.follower import PLANNED, PlanFollower, offline_plans, ready_s
+from beasy_sched.policies.planned.offered_plan import (
+    OFFERED_AS_PLANNED,
+    exchange_servers,
+    follow_speeds,
+    offer_plan,
+)
 from beasy_sched.policies.planned.working_plan import Runs, WorkingPlan
 from beasy_sched.units import TIME_TOLERANCE_S
 
@@ -26,21 +33,26 @@ _LOOKS_AHEAD = (24, 192)
 _A_WHILE_S = 1.0
 """Time for which servers must stay on to be reserved without a search, s: more than one instant."""
 
-PLAN_WORDS: Final[Sentences] = {
-    **EASY_WORDS,
-    ("kill", "its server is planned to sleep"): Words(
+KILLED_BY_PLAN: Final = Rule(
+    "kill",
+    "its server is planned to sleep",
+    Words(
         "The plan puts {hosts_to_sleep} of its servers to sleep[, {walltime_left_s} before its walltime].",
         of_jobs="because the plan put their servers to sleep",
     ),
-    ("P-state", "planned"): Words(
-        "As planned[, changed online for {hosts_replanned} of them]"
-        "[: all servers draw up to {planned_w} in the step].",
-    ),
-    ("postpone", SET_ASIDE): Words(
+)
+SET_ASIDE: Final = Rule(
+    "postpone",
+    "ends after the last window",
+    Words(
         "It is skipped: its walltime does not fit into the last planned window, which ends at"
         " {window_end_s}[; even at full speed, its work may take {longest_s}].",
         of_jobs="walltime exceeds the planned horizon",
     ),
+)
+PLAN_WORDS: Final[Sentences] = {
+    **EASY_WORDS,
+    **words_of(KILLED_BY_PLAN, PLANNED, SET_ASIDE, OFFERED_AS_PLANNED),
 }
 """Words for the rules of policies that follow a plan."""
 
@@ -110,6 +122,8 @@ class PlannedRuns:
 class PlannedEasyPass(EasyPass):
     """EASY pass that considers when servers are planned to wake and to sleep."""
 
+    tries_each = False
+
     def __init__(self, view: View, plan: WorkingPlan, runs: PlannedRuns) -> None:
         """Begin a pass at the view's current time; ``runs`` are those of ``plan``."""
         super().__init__(view)
@@ -166,10 +180,10 @@ class PlannedEasyPass(EasyPass):
         ready = self._ready_s(step)
         horizon = self.plan.horizon(step)
         for end_step in sorted({min(step + steps, horizon) for steps in _LOOKS_AHEAD} | {horizon}):
-            found = self._earliest(job, step, end_step, ready)
-            if found is not None:
-                self._runs.promised = found
-                return found
+            promise = self._earliest(job, step, end_step, ready)
+            if promise is not None:
+                self._runs.promised = promise
+                return promise
         return Reservation(job, np.inf, self.free)
 
     def _ready_s(self, step: int) -> FloatArray:
@@ -228,7 +242,9 @@ def latest_ends_s(view: View) -> FloatArray:
 class FollowPlan(Policy):
     """EASY on the planned servers; jobs on servers that the plan puts to sleep are killed.
 
-    Servers keep their states after the last planned window. Subclasses change ``plan`` and follow it.
+    Servers keep their states after the last planned window. Subclasses change ``plan`` and follow it. Where
+    others place jobs, the numbers of servers planned on are offered, for all steps ahead, and no job is
+    killed: servers that are in use are exchanged in the plan with others of their kind.
     """
 
     name = "follow-plan"
@@ -236,6 +252,7 @@ class FollowPlan(Policy):
     words = PLAN_WORDS
     needs_power = True
     needs_plan = True
+    can_offer = True
 
     def begin(self, view: View) -> None:
         """Copy the plan."""
@@ -248,11 +265,23 @@ class FollowPlan(Policy):
         if view.budget is not None and self.plan.renew(view.budget.start_s):
             self.plan_renewed()
         step = None if view.budget is None else self.plan.step_at(view.budget.start_s)
-        if view.budget is None or step is None or not view.power_actions_allowed:
+        if view.budget is None or step is None:
+            return ()
+        if view.placement is Placement.EXTERNAL:
+            return self._offer(view, step, view.budget.renew_w)
+        if not view.power_actions_allowed:
             return ()
         actions = [*self.compensate(view, step, view.budget.renew_w)]
         actions += self._kills(view, step)
         return actions + self._follower.follow(view, step, view.available)
+
+    def _offer(self, view: View, step: int, renew_w: float) -> Sequence[Action]:
+        """Offer the planned servers to whoever places jobs, and set the speeds of those that are on."""
+        every = np.ones(view.platform.size, dtype=np.bool_)
+        if exchange_servers(view, self.plan, step, every):
+            self.plan_renewed()
+        notes = self.compensate(view, step, renew_w)
+        return [*notes, *follow_speeds(view, self._follower, step), *offer_plan(view, self.plan, step)]
 
     def _kills(self, view: View, step: int) -> Iterator[Kill]:
         """Kill jobs on servers that are to sleep in ``step``."""
@@ -265,10 +294,10 @@ class FollowPlan(Policy):
                 why: FactDict = {"hosts_to_sleep": count}
                 if np.isfinite(job.expected_end_s):
                     why["walltime_left_s"] = job.expected_end_s - view.now
-                yield Kill(job, "its server is planned to sleep", why)
+                yield Kill(job, KILLED_BY_PLAN, why)
 
     def plan_renewed(self) -> None:
-        """Hook called after replanning; does nothing by default."""
+        """Hook called after the plan was replaced or exchanged; does nothing by default."""
 
     def compensate(self, view: View, step: int, renew_w: float) -> Sequence[Action]:
         """Hook to change the plan from ``step`` on, whose production is now known; unchanged by default."""
@@ -276,6 +305,6 @@ class FollowPlan(Policy):
 
     def schedule(self, view: View) -> Sequence[Action]:
         """Run EASY on the servers that are on."""
-        if not len(view.queue):
+        if not len(view.queue) or view.placement is Placement.EXTERNAL:
             return ()
         return PlannedEasyPass(view, self.plan, self._runs).run()

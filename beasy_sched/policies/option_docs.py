@@ -14,11 +14,11 @@ def option_meanings(options: type[Options]) -> dict[str, str]:
 
     The docstrings are read from the source of the class and of its base classes, if available.
     """
-    found: dict[str, str] = {}
+    meanings: dict[str, str] = {}
     for kind in reversed(options.__mro__):
         if issubclass(kind, Options) and kind is not Options:
-            found |= _told_in(kind)
-    return {name: text for name, text in found.items() if name in options.__struct_fields__}
+            meanings |= _told_in(kind)
+    return {name: text for name, text in meanings.items() if name in options.__struct_fields__}
 
 
 def _told_in(kind: type[Options]) -> dict[str, str]:
@@ -29,7 +29,7 @@ def _told_in(kind: type[Options]) -> dict[str, str]:
         return {}
     if not isinstance(body, ast.ClassDef):
         return {}
-    found = {}
+    meanings = {}
     for field, below in zip(body.body, body.body[1:], strict=False):
         if (
             isinstance(field, ast.AnnAssign)
@@ -38,5 +38,5 @@ def _told_in(kind: type[Options]) -> dict[str, str]:
             and isinstance(below.value, ast.Constant)
             and isinstance(below.value.value, str)
         ):
-            found[field.target.id] = " ".join(below.value.value.split()).replace("`", "")
-    return found
+            meanings[field.target.id] = " ".join(below.value.value.split()).replace("`", "")
+    return meanings

@@ -8,19 +8,21 @@ import os
 import sys
 from collections.abc import Collection, Iterator, Mapping
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from beasy_sched.engine.policy import Policy, own_mistakes
 from beasy_sched.engine.session_words import ENGINE_WORDS, Sentences, Words
 from beasy_sched.errors import ConfigError, InputError, Interrupted
 from beasy_sched.formats.reading import read_bytes
 from beasy_sched.limits import shortened
+from beasy_sched.plugin import installed_plugins, own_targets
 
 ENTRY_POINTS = "beasy_sched.policies"
 """Entry-point group through which other packages add policies."""
 
-OURS: dict[str, str] = {
+CORE: Final = {
     "fcfs": "beasy_sched.policies.easy:Fcfs",
     "easy": "beasy_sched.policies.easy:Easy",
     "workload-reactive": "beasy_sched.policies.reactive:WorkloadReactive",
@@ -30,28 +32,25 @@ OURS: dict[str, str] = {
     "next": "beasy_sched.policies.envelope:Next",
     "last": "beasy_sched.policies.envelope:Last",
     "workload": "beasy_sched.policies.envelope:WorkloadEnvelope",
-    "random": "beasy_sched.policies.learned.learned_policy:RandomChoice",
-    "q-learning": "beasy_sched.policies.learned.learned_policy:QLearning",
-    "bandit": "beasy_sched.policies.learned.learned_policy:Bandit",
     "beasy": "beasy_sched.policies.beasy.beasy_policy:Beasy",
     "bid-price": "beasy_sched.policies.bid_price.bid_price_policy:BidPrice",
-    "greenslot": "beasy_sched.policies.greenslot.greenslot_policy:GreenSlot",
-    "conventional": "beasy_sched.policies.conventional:Conventional",
-    "lowest-window": "beasy_sched.policies.greenslot.greenslot_policy:LowestWindow",
-    "energybud": "beasy_sched.policies.energy_budget.energy_budget_policy:EnergyBud",
-    "reducepc": "beasy_sched.policies.energy_budget.energy_budget_policy:ReducePC",
-    "powercap": "beasy_sched.policies.energy_budget.energy_budget_policy:PowerCap",
 }
+
+
+@cache
+def built_in() -> dict[str, str]:
+    """Return the policies of the core and of our plug-ins: name to ``package.module:Class``."""
+    return {**CORE, **own_targets("policies")}
 
 
 def policy_names() -> list[str]:
     """Return the names of the built-in policies and of those of installed packages."""
-    return [*OURS, *(name for name in _entry_points() if name not in OURS)]
+    return [*built_in(), *(name for name in _entry_points() if name not in built_in())]
 
 
 def policy_class(name: str) -> type[Policy]:
     """Find a policy class by name, or by ``package.module:Class``. Raises ConfigError."""
-    target = OURS.get(name)
+    target = built_in().get(name)
     if target is None and ":" in name:
         if "" not in sys.path and os.getcwd() not in sys.path:
             sys.path.insert(0, os.getcwd())  # find modules in the working directory, as `python -m` does
@@ -61,11 +60,11 @@ def policy_class(name: str) -> type[Policy]:
     if target is None:
         if meant := _meant(name):
             raise ConfigError(f"unknown policy {name!r}: {meant}")
-        known = policy_names()
-        near = get_close_matches(name, known, n=1)
+        names = policy_names()
+        near = get_close_matches(name, names, n=1)
         guess = f"did you mean {near[0]}? The policies are " if near else "choose one of "
         raise ConfigError(
-            f"unknown policy {name!r}: {guess}{', '.join(known)}; or name a class as package.module:Class"
+            f"unknown policy {name!r}: {guess}{', '.join(names)}; or name a class as package.module:Class"
         )
     return _load(target)
 
@@ -79,13 +78,13 @@ def words_for(done: str, rule: str, *, loaded: bool = False) -> Iterator[Words]:
     key = done, rule
     if key in ENGINE_WORDS:
         yield ENGINE_WORDS[key]
-    for name in sorted(OURS, key=lambda name: not _is_loaded(name)):
+    for name in sorted(built_in(), key=lambda name: not _is_loaded(name)):
         if (not loaded or _is_loaded(name)) and (words := policy_class(name).words.get(key)):
             yield words
 
 
 def _is_loaded(name: str) -> bool:
-    return OURS[name].partition(":")[0] in sys.modules
+    return built_in()[name].partition(":")[0] in sys.modules
 
 
 def own_words(policy: Policy) -> Sentences:
@@ -115,7 +114,7 @@ def check_named_in_data(name: str, allowed: Collection[str], how: str) -> None:
 
     ``how`` is the advice for allowing it.
     """
-    if name not in OURS and ":" in name and name not in allowed:
+    if name not in built_in() and ":" in name and name not in allowed:
         raise ConfigError(
             f"policy {shortened(name)!r} comes from a data file, which must not import code:"
             f" if you trust the file, {how}"
@@ -133,13 +132,13 @@ def _load(target: str) -> type[Policy]:
         advice = f"; {meant}" if (meant := _meant(target)) else _where_modules_are(error, module_name)
         raise ConfigError(f"policy {target!r}: cannot import {module_name!r}: {what}{advice}") from error
     with own_mistakes(f"policy {target!r} cannot be read from its module"):
-        found = getattr(module, class_name, None)
-    if found is None:
+        policy = getattr(module, class_name, None)
+    if policy is None:
         meant = _meant(module_name.replace(".", "/") + ".py")
         raise ConfigError(
             f"policy {target!r}: module {module_name!r} has no {class_name!r}{'; ' * bool(meant)}{meant}"
         )
-    return check_class(found, repr(target))
+    return check_class(policy, repr(target))
 
 
 def _meant(name: str) -> str:
@@ -184,16 +183,17 @@ def _where_modules_are(error: BaseException, module_name: str) -> str:
     )
 
 
-def check_class(found: object, name: str) -> type[Policy]:
+def check_class(policy: object, name: str) -> type[Policy]:
     """Return ``found`` if it is a policy class; ``name`` is used in errors. Raises ConfigError."""
-    if not (isinstance(found, type) and issubclass(found, Policy)):
+    if not (isinstance(policy, type) and issubclass(policy, Policy)):
         raise ConfigError(f"policy {name} is not a subclass of beasy_sched.policies.Policy")
-    if found.schedule is Policy.schedule or not callable(found.schedule):
+    if policy.schedule is Policy.schedule or not callable(policy.schedule):
         raise ConfigError(f"policy {name} has no method 'schedule'")
-    return found
+    return policy
 
 
 def _entry_points() -> dict[str, str]:
     from importlib.metadata import entry_points
 
-    return {entry.name: entry.value for entry in entry_points(group=ENTRY_POINTS)}
+    made = {name: target for plugin in installed_plugins() for name, target in plugin.policies.items()}
+    return made | {entry.name: entry.value for entry in entry_points(group=ENTRY_POINTS)}

@@ -58,8 +58,7 @@ class CalibratedRisk:
         self.reserve_j = np.zeros(1)
         """Energy that sleeping servers take from the battery after each of these steps, until that
         production suffices for them, J."""
-        asleep_w = view.power_model.sleep_w[view.platform.kind_of]
-        self._least_w = float(asleep_w.sum()) + view.site.base_w
+        self._asleep_w = float(view.power_model.sleep_w[view.platform.kind_of].sum())
         self._windows: list[dict[str, Any]] = []
         self._number = -1
 
@@ -75,13 +74,14 @@ class CalibratedRisk:
         self.quantiles = self._forecast(budget.start_s, steps)
         self.careful_w = self.quantiles.at(self.level)
         self.careful_w[0] = budget.renew_w
-        self.reserve_j = self._reserve_j()
+        self.reserve_j = self._reserve_j(budget.start_s)
         if view.storage_state is not None and view.storage_state.battery_j < battery.min_j * (1.0 - 1e-9):
             self._windows[-1]["below"] += 1
 
-    def _reserve_j(self) -> FloatArray:
-        battery = self._site.storage.battery
-        lacks_w = self._least_w - self.careful_w
+    def _reserve_j(self, now: float) -> FloatArray:
+        battery, steps = self._site.storage.battery, len(self.careful_w)
+        site_load = self._site.load_ahead(now, now + self._site.step_s * np.arange(steps + 1.0))
+        lacks_w = (site_load.cooled(np.full(steps, self._asleep_w)) + site_load.always_w) - self.careful_w
         factor = np.where(lacks_w > 0.0, battery.drawn_per_delivered(), battery.charge_efficiency)
         until_end_j = np.append((lacks_w * factor)[::-1].cumsum()[::-1] * self._site.step_s, 0.0)
         # The largest sum from a step on is that to the end minus the least one that begins later.

@@ -198,7 +198,7 @@ class _Property(Struct):
     value: str
 
 
-class _Host(Struct):
+class _Host5(Struct):
     id: int
     name: str
     pstate: Unsigned32 = 0
@@ -215,21 +215,21 @@ class _Workload(Struct):
     filename: str
 
 
-class _Begins(Struct):
+class _Begins5(Struct):
     computation_hosts: list[dict[str, Any]]
     storage_hosts: list[dict[str, Any]] = []
     workloads: list[_Workload] = []
     profiles: list[WireProfile] | None = None
 
 
-class _Submitted(Struct):
+class _Submitted5(Struct):
     job_id: str
     job: dict[str, Any]
     submission_time: float = 0.0
     profile: WireProfile | None = None
 
 
-class _Completed(Struct):
+class _Completed5(Struct):
     job_id: str
     state: Literal[
         "COMPLETED_SUCCESSFULLY",
@@ -241,14 +241,14 @@ class _Completed(Struct):
     return_code: int = 0
 
 
-class _Progress(Struct):
+class _Progress5(Struct):
     job_id: str
     wrapper: dict[str, Any]
 
 
-class _Killed(Struct):
+class _Killed5(Struct):
     job_ids: list[str]
-    progresses: list[_Progress] = []
+    progresses: list[_Progress5] = []
     profiles: list[WireProfile] | None = None
 
 
@@ -272,7 +272,7 @@ class _External(Struct):
     id: str = ""
 
 
-class _Call(Struct):
+class _Call5(Struct):
     call_me_later_id: str
     last_periodic_call: bool = False
 
@@ -285,19 +285,19 @@ _BEGINS_CONFIG = (
     "batsim_commit",
 )
 """Fields of SimulationBegins that are kept as its ``config``, in addition to unknown ones."""
-_NOT_CONFIG = frozenset((*_Begins.__struct_fields__, *_BEGINS_COUNTS))
+_NOT_CONFIG = frozenset((*_Begins5.__struct_fields__, *_BEGINS_COUNTS))
 
-_host = reader(_Host)
-_begins = reader(_Begins, (*_BEGINS_COUNTS, *_BEGINS_CONFIG))
-_submitted = reader(_Submitted)
+_host = reader(_Host5)
+_begins = reader(_Begins5, (*_BEGINS_COUNTS, *_BEGINS_CONFIG))
+_submitted = reader(_Submitted5)
 _job = reader(WireJob)
-_completed = reader(_Completed)
-_killed = reader(_Killed)
+_completed = reader(_Completed5)
+_killed = reader(_Killed5)
 _switched = reader(_Switched)
 _changed = reader(_Changed)
 _external = reader(_External)
 _generic = reader(_Generic)
-_call = reader(_Call)
+_call = reader(_Call5)
 
 
 def _read_begins(timestamp: float, data: Any, path: str, unknown: Unknown) -> e.Event:
@@ -317,7 +317,7 @@ def _resources(items: list[dict[str, Any]], path: str, unknown: Unknown) -> tupl
     return tuple(_resource(_host(item, f"{path}[{index}]", unknown)) for index, item in enumerate(items))
 
 
-def _resource(x: _Host) -> e.Resource:
+def _resource(x: _Host5) -> e.Resource:
     properties, zone = ({each.key: each.value for each in some} for some in (x.properties, x.zone_properties))
     speeds = tuple(x.computation_speed)
     return e.Resource(x.id, x.name, x.state.lower(), properties, zone, x.pstate, speeds, x.core_count)
@@ -372,8 +372,8 @@ def _read_external(timestamp: float, data: Any, path: str, unknown: Unknown) -> 
     raw = _external(data, path, unknown)
     if raw.external_event_type != "GenericExternalEvent":
         return None
-    kind, told = read_notice(_generic(raw.external_event, f"{path}.external_event", unknown).data)
-    return notice(timestamp, kind, told, raw.id)
+    kind, content = read_notice(_generic(raw.external_event, f"{path}.external_event", unknown).data)
+    return notice(timestamp, kind, content, raw.id)
 
 
 def _read_call(timestamp: float, data: Any, path: str, unknown: Unknown) -> e.Event:

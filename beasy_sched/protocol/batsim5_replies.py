@@ -216,7 +216,7 @@ class _StoragePlace(_Strict):
     host_id: Unsigned32 = 0
 
 
-class _Execute(_Strict):
+class _Execute5(_Strict):
     job_id: str
     allocation: _Allocation
     profile_allocation_override: list[_Override] | None = None
@@ -289,7 +289,7 @@ class _Rejected(_Strict):
 
 
 def _read_execute(timestamp: float, data: Any, path: str) -> d.Decision:
-    raw = convert_at(data, _Execute, path)
+    raw = convert_at(data, _Execute5, path)
     where = f"{path}.allocation"
     mapping, placement = None, {}
     if raw.allocation.executor_placement_type == _CUSTOM:
@@ -345,17 +345,17 @@ def _read_register_profile(timestamp: float, data: Any, path: str) -> d.Decision
 def _read_register_job(timestamp: float, data: Any, path: str) -> d.Decision:
     raw = convert_at(data, _RegisterJob, path)
     job = convert_at(raw.job, _StrictJob, f"{path}.job")
-    found: dict[str, Any] = {
+    description: dict[str, Any] = {
         **(read_extras(job.extra_data) or {}),
         "id": raw.job_id,
         "res": job.resource_request,
         "profile": bare_name(job.profile_id or "", workload_of(raw.job_id)),
     }
     if job.walltime is not None and job.walltime != -1:
-        found["walltime"] = job.walltime
+        description["walltime"] = job.walltime
     if not job.rigid:
-        found["rigid"] = False
-    return d.RegisterJob(timestamp, raw.job_id, found)
+        description["rigid"] = False
+    return d.RegisterJob(timestamp, raw.job_id, description)
 
 
 def _read_probe(kind: str) -> Callable[[float, Any, str], d.Decision]:

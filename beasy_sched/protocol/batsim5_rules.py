@@ -76,10 +76,10 @@ class Rules:
             if hosts is not None:
                 self._busy[hosts.ids] = False
         elif isinstance(event, e.ResourceStateChanged):
-            known = event.resources.ids[event.resources.ids < self._size]
-            self._pstate[known] = event.state
+            ids = event.resources.ids[event.resources.ids < self._size]
+            self._pstate[ids] = event.state
             if event.switch:
-                self._switching[known] = False
+                self._switching[ids] = False
         elif isinstance(event, e.SimulationBegins):
             self._set_hosts(event.resources)
         elif isinstance(event, e.SimulationEnds):

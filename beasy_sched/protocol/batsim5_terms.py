@@ -48,8 +48,8 @@ def workload_of(job_id: str) -> str:
 
 def bare_name(profile_id: str, workload: str) -> str:
     """Return a profile's name without the workload, if it is this one and the name stays unambiguous."""
-    found, bang, name = profile_id.partition("!")
-    return name if bang and found == workload and name and "!" not in name else profile_id
+    prefix, bang, name = profile_id.partition("!")
+    return name if bang and prefix == workload and name and "!" not in name else profile_id
 
 
 def complete_name(name: str, workload: str) -> str:
@@ -103,10 +103,10 @@ def read_profile(x: WireProfile) -> dict[str, Any]:
     kind = next(old for old, new in PROFILE_TYPES.items() if new == x.profile_type)
     if x.profile.get("generation_strategy") == SPREAD_AMOUNTS:
         kind = "parallel_homogeneous_total"
-    found = {old: x.profile[new] for old, new in names.items() if new in x.profile}
-    if isinstance(found.get("seq"), list):
-        found["seq"] = [bare_name(str(each), workload_of(x.id)) for each in found["seq"]]
-    return {"type": kind, **found, **more}
+    fields = {old: x.profile[new] for old, new in names.items() if new in x.profile}
+    if isinstance(fields.get("seq"), list):
+        fields["seq"] = [bare_name(str(each), workload_of(x.id)) for each in fields["seq"]]
+    return {"type": kind, **fields, **more}
 
 
 def write_profile(profile_id: str, profile: Mapping[str, Any]) -> dict[str, Any]:
@@ -133,11 +133,11 @@ def write_profile(profile_id: str, profile: Mapping[str, Any]) -> dict[str, Any]
 
 def read_profiles(profiles: Iterable[WireProfile]) -> dict[str, dict[str, dict[str, Any]]]:
     """Sort profiles by workload and name."""
-    found: dict[str, dict[str, dict[str, Any]]] = {}
+    by_workload: dict[str, dict[str, dict[str, Any]]] = {}
     for profile in profiles:
         workload = workload_of(profile.id)
-        found.setdefault(workload, {})[bare_name(profile.id, workload)] = read_profile(profile)
-    return found
+        by_workload.setdefault(workload, {})[bare_name(profile.id, workload)] = read_profile(profile)
+    return by_workload
 
 
 def write_profiles(profiles: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -238,18 +238,18 @@ _GENERIC = "generic"
 def _object(text: str) -> dict[str, Any] | None:
     """Return the JSON object in a string, or None."""
     try:
-        found = msgspec.json.decode(text)
+        value = msgspec.json.decode(text)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return value if isinstance(value, dict) else None
 
 
 def read_extras(text: str | None) -> dict[str, Any] | None:
     """Read the fields of a job's user from its ``extra_data``."""
     if not text:
         return None
-    found = _object(text)
-    return {"extra_data": text} if found is None else found or None
+    members = _object(text)
+    return {"extra_data": text} if members is None else members or None
 
 
 def write_extras(extras: Mapping[str, Any] | None) -> str:
@@ -268,21 +268,21 @@ def _own_text(fields: Mapping[str, Any], name: str) -> str:
 
 def read_notice(text: str) -> tuple[str, dict[str, Any]]:
     """Read the data of an external event: kind and fields of its notice."""
-    found = _object(text)
-    if found is None:
+    members = _object(text)
+    if members is None:
         return _GENERIC, {"data": text}
-    kind = found.get("type")
+    kind = members.get("type")
     if not isinstance(kind, str) or kind in NO_MORE or kind in _MACHINES.values():
-        return _GENERIC, found
+        return _GENERIC, members
     if kind in _MACHINES:
         kind = _MACHINES[kind]
-        return kind, {**found, "type": kind}
-    return kind, found
+        return kind, {**members, "type": kind}
+    return kind, members
 
 
 def write_notice(kind: str, data: Mapping[str, Any]) -> str:
     """Write the data of an external event."""
-    told = next((told for told, ours in _MACHINES.items() if ours == kind), None)
-    if told is not None:
-        data = {**data, "type": told}
+    name = next((name for name, ours in _MACHINES.items() if ours == kind), None)
+    if name is not None:
+        data = {**data, "type": name}
     return _own_text(data, "data") or msgspec.json.encode(data).decode()

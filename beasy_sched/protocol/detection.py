@@ -83,8 +83,8 @@ class _Batsim5:
             early = version.endswith(("-rc0", "-rc1"))
             self._hosts = HostsText.COMMA if early else HostsText.SPACE
         config = {**begins.config, "sched-config": self._init}
-        told = msgspec.structs.replace(begins, config=config)
-        return msgspec.structs.replace(message, events=[told, *message.events[1:]])
+        with_config = msgspec.structs.replace(begins, config=config)
+        return msgspec.structs.replace(message, events=[with_config, *message.events[1:]])
 
     def encode(self, reply: Reply) -> bytes:
         separator = "," if self._hosts is HostsText.COMMA else " "

@@ -33,16 +33,16 @@ def reason_of(reply: bytes) -> str | None:
     if _BEGIN.encode() not in reply[: len(_BEGIN) + 64]:
         return None
     try:
-        found: Any = msgspec.json.decode(reply.rstrip(b"\0"))
+        message: Any = msgspec.json.decode(reply.rstrip(b"\0"))
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
-    if not isinstance(found, dict):
+    if not isinstance(message, dict):
         return None
-    events = found.get("events")
+    events = message.get("events")
     if isinstance(events, list) and len(events) == 1 and isinstance(events[0], dict):
         text = events[0].get("type")
     else:
-        text = next(iter(found), None)
+        text = next(iter(message), None)
     return text.removeprefix(_BEGIN) if isinstance(text, str) and text.startswith(_BEGIN) else None
 
 

@@ -134,13 +134,17 @@ _HALF_UNIT: Final = 0.5 * 10.0**-DECIMALS
 
 def as_batsim_tells(value: Any) -> Any:
     """Return a JSON value of a file with all reals, at any depth, as Batsim prints them when forwarding."""
-    if value.__class__ is float:
-        told = round(value, DECIMALS)
-        if abs(value - told) + abs(value) * CLOSE < _HALF_UNIT:  # nothing moves it to another decimal
-            return told
+    kind = value.__class__
+    if kind is float:
+        sent = round(value, DECIMALS)
+        if abs(value - sent) + abs(value) * CLOSE < _HALF_UNIT:  # nothing moves it to another decimal
+            return sent
         return told_again(as_batsim_reads(value))
-    if value.__class__ is int and not -_LARGEST_NEGATED <= value <= _LARGEST_INTEGER:
-        return told_again(read_real(f"{value}.0"))
+    if kind is int:
+        in_range = -_LARGEST_NEGATED <= value <= _LARGEST_INTEGER
+        return value if in_range else told_again(read_real(f"{value}.0"))
+    if kind is str:
+        return value
     return _mapped(as_batsim_tells, value)
 
 

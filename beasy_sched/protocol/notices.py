@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from beasy_sched.energy.sources import KINDS, SUN
 from beasy_sched.limits import LARGEST_POWER_W, shortened
 from beasy_sched.model import events as e
 from beasy_sched.model.hosts import HostSet
@@ -21,17 +22,23 @@ PRICE_FIELD = "import_price_per_kwh"
 """Field of an event with the price of energy from the grid for the step that begins."""
 CARBON_FIELD = "carbon_g_per_kwh"
 """Field of an event with the grid's carbon intensity for the step that begins, g/kWh."""
-SUN_FIELD = "sun_available"
-"""Field of an event with the solar part of the production, W; the rest is wind."""
-SUN_ROUNDING = 2e-6
-"""Share of the production (or watts, if more) by which the solar part may exceed it by rounding."""
+SUN_FIELD = SUN.field
+"""Field of an event with the solar part of the production, W; parts of other kinds of source have theirs."""
+PART_ROUNDING = 2e-6
+"""Share of the production (or watts, if more) by which a part may exceed it by rounding."""
 
 NO_MORE_JOBS = "no_more_static_job_to_submit"
 MACHINES_LEAVE, MACHINES_RETURN = "event_machine_unavailable", "event_machine_available"
 JOB_WITHDRAWN = "job_withdrawn"
 """A waiting job must no longer be started, for example because its user cancelled it. Not sent by Batsim."""
 JOB_RUNS = "job_runs"
-"""A job that has just been submitted is already running on ``resources``. Not sent by Batsim."""
+"""A job that has just been submitted is already running on ``resources``; with external placement, a waiting
+job was started on them. Not sent by Batsim."""
+JOB_NOT_STARTED = "job_not_started"
+"""A job that the scheduler has started does not run, for a ``reason``; its completion follows. Not sent by
+Batsim."""
+QUEUE_ORDER = "queue_order"
+"""Waiting ``jobs`` in the order that now applies; others are before them. Not sent by Batsim."""
 LEVELS_MEASURED = "storage_levels"
 """Actual storage levels: ``soc_pct`` of the battery, ``hydrogen_kg`` of the tank. Not sent by Batsim."""
 
@@ -41,12 +48,18 @@ def is_power(value: object) -> bool:
     return not isinstance(value, bool) and isinstance(value, (int, float)) and 0 <= value <= LARGEST_POWER_W
 
 
-def is_sun(data: Mapping[str, Any]) -> bool:
-    """Whether an event's `SUN_FIELD`, if any, is a power not above the production."""
-    sun_w, power_w = data.get(SUN_FIELD), data.get(POWER_FIELD)
-    if sun_w is None or power_w is None or not is_power(power_w):
-        return True
-    return is_power(sun_w) and bool(sun_w <= power_w + SUN_ROUNDING * max(power_w, 1.0))
+def wrong_part(data: Mapping[str, Any]) -> str | None:
+    """Return the field of an event whose part of the production is not a power, or above it; None if none."""
+    power_w = data.get(POWER_FIELD)
+    if power_w is None or not is_power(power_w):
+        return None
+    for kind in KINDS.values():
+        part_w = data.get(kind.field)
+        if part_w is not None and not (
+            is_power(part_w) and part_w <= power_w + PART_ROUNDING * max(power_w, 1.0)
+        ):
+            return kind.field
+    return None
 
 
 def is_rate(value: object) -> bool:
@@ -60,9 +73,9 @@ def power_problem(data: Mapping[str, Any]) -> str:
         return (
             f"found {POWER_FIELD} {found_text(data[POWER_FIELD])}, expected watts, 0 to {LARGEST_POWER_W:g}"
         )
-    if not is_sun(data):
-        found = found_text(data[SUN_FIELD])
-        return f"found {SUN_FIELD} {found}, expected watts, at least 0 and at most {POWER_FIELD}"
+    if (field := wrong_part(data)) is not None:
+        found = found_text(data[field])
+        return f"found {field} {found}, expected watts, at least 0 and at most {POWER_FIELD}"
     for field in (PRICE_FIELD, CARBON_FIELD):
         if data.get(field) is not None and not is_rate(data[field]):
             return f"found {field} {found_text(data[field])}, expected a number"
@@ -82,6 +95,10 @@ def notice(timestamp: float, kind: str, data: dict[str, Any], event_id: str = ""
         return _on_hosts(timestamp, kind, data, event_id)
     if kind == JOB_WITHDRAWN and isinstance(job_id := data.get("job_id"), str):
         return e.JobWithdrawn(timestamp, kind, data, event_id, job_id)
+    if kind == JOB_NOT_STARTED and isinstance(job_id := data.get("job_id"), str):
+        return e.JobNotStarted(timestamp, kind, data, event_id, job_id, str(data.get("reason", "")))
+    if kind == QUEUE_ORDER and isinstance(jobs := data.get("jobs"), list):
+        return e.QueueOrdered(timestamp, kind, data, event_id, tuple(map(str, jobs)))
     if kind == LEVELS_MEASURED:
         return _levels(timestamp, kind, data, event_id)
     if POWER_FIELD in data:
@@ -117,13 +134,13 @@ def _power(timestamp: float, kind: str, data: dict[str, Any], event_id: str) -> 
     if problem:
         return e.UnreadableNotice(timestamp, kind, data, event_id, _named(data, problem))
     power_w = float(data[POWER_FIELD])
-    sun_w, *rates = (
-        None if data.get(field) is None else float(data[field])
-        for field in (SUN_FIELD, PRICE_FIELD, CARBON_FIELD)
-    )
-    if sun_w is not None:
-        sun_w = min(sun_w, power_w)
-    return e.PowerAnnounced(timestamp, kind, data, event_id, power_w, sun_w, *rates)
+    parts_w = {
+        source.name: min(float(data[source.field]), power_w)
+        for source in KINDS.values()
+        if data.get(source.field) is not None
+    }
+    rates = (None if data.get(field) is None else float(data[field]) for field in (PRICE_FIELD, CARBON_FIELD))
+    return e.PowerAnnounced(timestamp, kind, data, event_id, power_w, parts_w, *rates)
 
 
 def _named(data: Mapping[str, Any], problem: str) -> str:

@@ -117,16 +117,16 @@ class Peers:
 
     def _meet(self, sender: bytes, raw: bytes) -> Heard | list[bytes]:
         """Reply to a handshake or begin. Raises PeerError for an invalid first message."""
-        known = self._candidates.get(sender)
-        talk = known.talk if known is not None else meet(raw, self._hosts)
-        if known is None and talk.greeting is not None:
+        candidate = self._candidates.get(sender)
+        talk = candidate.talk if candidate is not None else meet(raw, self._hosts)
+        if candidate is None and talk.greeting is not None:
             return self._greet(sender, raw, talk, talk.greeting)
         message = talk.decode(raw)
         if not message.events or type(message.events[0]) is not SimulationBegins:
             raise PeerError("the first event of a simulation must be SIMULATION_BEGINS")
         self._peer, self._talk = sender, talk
         self._candidates.clear()
-        return Heard(raw, message, None if known is None else known.greeting)
+        return Heard(raw, message, None if candidate is None else candidate.greeting)
 
     def _greet(self, sender: bytes, raw: bytes, talk: Talk, greeting: bytes) -> list[bytes]:
         if len(raw) > MOST_START_BYTES:

@@ -106,8 +106,8 @@ def fault(path: str, text: str) -> ProtocolError:
 
 def split_path(error: str) -> tuple[str, str]:
     """Split msgspec's ``"text - at `$.path`"`` into the text and the path."""
-    text, found, path = error.rpartition(" - at `")
-    return (text, path.rstrip("`")) if found else (error, "$")
+    text, separator, path = error.rpartition(" - at `")
+    return (text, path.rstrip("`")) if separator else (error, "$")
 
 
 def field_path(path: str, name: str) -> str:
@@ -126,13 +126,13 @@ def convert_at(data: Any, kind: type[T], path: str) -> T:
         raise fault(path + where[1:], text) from None
 
 
-def reader(kind: type[T], known: Iterable[str] = ()) -> Callable[[Any, str, Unknown], T]:
+def reader(kind: type[T], more_fields: Iterable[str] = ()) -> Callable[[Any, str, Unknown], T]:
     """Return a function that turns a decoded object into ``kind``.
 
     The function takes the object, its JSON path, and a list to which it appends the paths of fields
-    that ``kind`` does not have (except those in ``known``).
+    that ``kind`` does not have (except those in ``more_fields``).
     """
-    expected = frozenset(kind.__struct_encode_fields__).union(known)
+    expected = frozenset(kind.__struct_encode_fields__).union(more_fields)
 
     def read(data: Any, path: str, unknown: Unknown) -> T:
         value = convert_at(data, kind, path)
@@ -179,15 +179,15 @@ def read_hosts(text: str, path: str, *, some: bool = False) -> HostSet:
     return hosts
 
 
-def add_hosts(count: int, told: e.Event | d.Decision, path: str) -> int:
+def add_hosts(count: int, part: e.Event | d.Decision, path: str) -> int:
     """Add the hosts named by an event or a decision to the total of its message.
 
     Raises ProtocolError above the limit.
     """
-    if isinstance(told, e.JobCompleted | d.ExecuteJob):
-        count += len(told.alloc)
-    elif isinstance(told, e.ResourceStateChanged | d.SetResourceState):
-        count += len(told.resources)
+    if isinstance(part, e.JobCompleted | d.ExecuteJob):
+        count += len(part.alloc)
+    elif isinstance(part, e.ResourceStateChanged | d.SetResourceState):
+        count += len(part.resources)
     if count > MOST_HOSTS_NAMED:
         raise fault(path, f"the message names more than {MOST_HOSTS_NAMED:,} hosts in total")
     return count

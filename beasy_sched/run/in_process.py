@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import gc
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 
 from beasy_sched.engine.observed import Observer
 from beasy_sched.engine.policy import Policy, PolicyCaller
-from beasy_sched.errors import why
+from beasy_sched.formats.restart_members import check_restarts
 from beasy_sched.formats.run_summary import RunSummary
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.model.platform import Platform
 from beasy_sched.outputs.files import RunFiles
 from beasy_sched.planner.replanner import LIMIT_IN_PROCESS_S
+from beasy_sched.run.following import RunFollower
 from beasy_sched.run.opening import open_run
 from beasy_sched.simulator import Ending, Inputs, SimulationOptions, simulation_from_files
 
@@ -30,13 +31,15 @@ def run_in_process(
     warn: Callable[[str], None] | None = None,
     observers: Iterable[Observer | None] = (),
     policy: Policy | None = None,
+    followers: Sequence[RunFollower] = (),
 ) -> RunSummary:
     """Run to the end and return the summary; `RunFiles` describes the files of a run that fails.
 
     ``progress`` is called with the share of jobs submitted; ``metering`` is Batsim's ``-E``: meter energy,
     allow P-state changes; ``warn`` is called immediately with warnings about the inputs, which are also in
     the summary; ``observers`` follow the run (None: not wanted); ``policy`` replaces the policy named in the
-    settings. Raises InputError, ConfigError and any error that ends the run early; the summary then contains
+    settings; ``followers`` may pause the simulation and add files.
+    Raises InputError, ConfigError and any error that ends the run early; the summary then contains
     the error. A deadlock raises nothing, but is stated in the summary.
     """
     settings = files.settings
@@ -55,7 +58,14 @@ def run_in_process(
     )
     with _rare_collections(), files, opened as running:
         session = running.session
-        options = SimulationOptions(energy=metering, forward_unknown_events=bool(inputs.events))
+        comes_back = session.lives.is_on
+        options = SimulationOptions(
+            energy=metering,
+            dynamic_jobs=comes_back,
+            profile_reuse=comes_back,
+            forward_unknown_events=bool(inputs.events),
+            host_parts=session.options.placer is not None,
+        )
 
         def note(text: str) -> None:
             session.warn(text)
@@ -73,16 +83,18 @@ def run_in_process(
             windows=session.options.windows,
             policy=PolicyCaller(session.policy),
         )
+        if comes_back:
+            check_restarts(simulation.workloads, session.lives.checkpoints_of_jobs)
         files.together_with(simulation.world.tracer)
+        for follower in followers:
+            follower.begin(simulation, running)
         records = files.recording is not None
-        try:
+        with files.finished_on_error(session):
             result = simulation.run(running.step, progress, lambda: session.over and not records)
-        except BaseException as error:
-            with contextlib.suppress(Exception):  # report the first error
-                files.finish(session, why(error))
-            raise
         for text in result.notes:
             session.warn(text)
+        for follower in followers:
+            follower.end(files)
         deadlock = result.ending is Ending.DEADLOCK
         return files.finish(session, DEADLOCK if deadlock else None, whole=True)
 

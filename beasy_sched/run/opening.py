@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from beasy_sched.energy.site import Site
 from beasy_sched.engine.observed import ObservedSession, Observer, one_log
 from beasy_sched.engine.policy import Policy
+from beasy_sched.engine.power_side import SessionOptions
 from beasy_sched.model.platform import Platform
 from beasy_sched.outputs.files import RunFiles
 from beasy_sched.planner.plan import PlanStore
 from beasy_sched.planner.replanner import LIMIT_SERVING_S, replanned
 from beasy_sched.run.settings import build_session
+
+if TYPE_CHECKING:
+    from beasy_sched.run.live_forecasts import LiveForecasts
 
 
 @contextmanager
@@ -25,23 +30,41 @@ def open_run(
     inputs_checked: bool = False,
     policy: Policy | None = None,
     site_now: Callable[[Site], Site] | None = None,
+    options_now: Callable[[SessionOptions], SessionOptions] | None = None,
     first_plans: PlanStore | None = None,
     plan_limit_s: float = LIMIT_SERVING_S,
     stopped: Callable[[], bool] | None = None,
+    live: LiveForecasts | None = None,
 ) -> Iterator[ObservedSession]:
     """Begin the run that the settings of ``files`` describe; end its planner after the block.
 
-    Around the session are, from the inside: the planner, the files kept at the end of each window,
-    ``observers`` (None: not wanted), and the recording, unless whoever exchanges the messages records their
-    bytes (``encodes_messages`` False).
-    ``site_now`` changes the site of the settings to its state now; ``first_plans``, ``plan_limit_s`` and
+    Around the session are, from the inside: renewed forecasts, the planner, the files kept at the end of each
+    window, ``observers`` (None: not wanted), and the recording, unless whoever exchanges the messages records
+    their bytes (``encodes_messages`` False).
+    ``live`` reads the forecasts that are renewed during the run; None: each file is read once.
+    ``site_now`` changes the site of the settings to its state now, ``options_now`` the session's options;
+    ``first_plans``, ``plan_limit_s`` and
     ``stopped`` are as in `replanned`, the others as in `build_session`. Raises ConfigError, InputError and
     NoPlan.
     """
     settings = files.settings
-    planning = replanned(settings, platform, first=first_plans, limit_s=plan_limit_s, stopped=stopped)
+    forecasts = None if live is None else live.begin()
+    if forecasts is not None and files.recording is not None:
+        forecasts.record(files.recording.add_forecast)
+    planning = replanned(
+        settings,
+        platform,
+        first=first_plans,
+        limit_s=plan_limit_s,
+        stopped=stopped,
+        site_now=site_now,
+        forecast=None if forecasts is None else forecasts.forecast,
+        production=None if forecasts is None else forecasts.production,
+        hashes=None if live is None else live.hashes(),
+    )
     with planning as replanner:
-        around = [*replanner.observers, *files.observers(), *(each for each in observers if each)]
+        followed = () if forecasts is None else forecasts.observers
+        around = [*followed, *replanner.observers, *files.observers(), *(each for each in observers if each)]
         if encodes_messages and files.recording is not None:
             around.append(files.recording.observer())
         session = build_session(
@@ -53,5 +76,7 @@ def open_run(
             plans=replanner.plans,
             policy=policy,
             site_now=site_now,
+            forecast=None if forecasts is None else forecasts.forecast,
+            options_now=options_now,
         )
         yield ObservedSession(session, around)

@@ -43,8 +43,6 @@ LARGEST = LARGEST_NUMBER
 Number = Annotated[float, msgspec.Meta(ge=-LARGEST, le=LARGEST)]
 _COUNTED = ("waited_s", "hosts_replanned", "hosts_to_sleep", "hosts_to_wake", "hosts_to_speed")
 """Facts that explanations use in calculations."""
-RUN_OVER = "the run is over"
-"""Rule by which the end of a run kills running jobs and rejects waiting ones."""
 _SAME_START_S = 10.0
 """Largest difference between start times of scheduler and simulator, s: the latency of messages."""
 
@@ -124,16 +122,17 @@ def find_runs(places: Sequence[PathLike]) -> dict[str, str]:
     return dict(zip(_names([*prefixes]), prefixes.values(), strict=True))
 
 
-def runs_among(places: Sequence[str]) -> tuple[list[str], list[str]]:
+def runs_among(places: Sequence[str], *, counts: Callable[[str], object]) -> tuple[list[str], list[str]]:
     """Separate runs from the other paths that a shell finds for ``out/*``, and return both.
 
-    The folder of a campaign counts as a run, and so does a path that does not exist, so that it is reported.
+    A path for which ``counts`` is true counts as a run, such as the folder of a campaign; so does a path that
+    does not exist, so that it is reported.
     Raises InputError if all paths exist and none is a run.
     """
     runs, others, prefixes = [], [], []
     for place in places:
         try:
-            if os.path.exists(place) and not Path(place, "campaign.json").exists():
+            if os.path.exists(place) and not counts(place):
                 prefixes += [f"{prefix}_" for prefix in _prefixes(place)]
             runs.append(place)
         except InputError as error:
@@ -151,9 +150,9 @@ def _prefixes(place: str) -> list[str]:
     """
     if os.path.isdir(place):
         for pattern, endings in product(("*_", "*/*_"), (files.FILES[:1], files.FILES[1:])):
-            found = {str(path)[: -len(e) - 1] for e in endings for path in Path(place).glob(pattern + e)}
-            if found:
-                return _without_accounts(found)
+            prefixes = {str(path)[: -len(e) - 1] for e in endings for path in Path(place).glob(pattern + e)}
+            if prefixes:
+                return _without_accounts(prefixes)
         raise InputError(
             place, "contains no run: expected files such as NAME_summary.json, written with '-o FOLDER/NAME'"
         )
@@ -213,20 +212,20 @@ def find_prefix(run: PathLike) -> str:
     if not path.is_dir():
         _refuse_unended(os.fspath(run))
         raise InputError(log, "no such decision log: give the output prefix (-o) of a run, or its folder")
-    found = _without_accounts([each.name.removesuffix(ending) for each in path.glob(f"*{ending}")])
-    if len(found) == 1:
-        return os.fspath(path / found[0])
+    names = _without_accounts([each.name.removesuffix(ending) for each in path.glob(f"*{ending}")])
+    if len(names) == 1:
+        return os.fspath(path / names[0])
     what = (
-        f"contains several runs: {', '.join(found)}"
-        if found
+        f"contains several runs: {', '.join(names)}"
+        if names
         else "contains no decision log (*_decisions.jsonl)"
     )
-    below = [] if found else sorted(path.glob(f"*/*{ending}"))
-    example = str(below[0]).removesuffix(ending) if below else path / (found or ["run"])[0]
+    below = [] if names else sorted(path.glob(f"*/*{ending}"))
+    example = str(below[0]).removesuffix(ending) if below else path / (names or ["run"])[0]
     raise InputError(path, f"{what}; give the prefix of one, such as {example}")
 
 
-class _Line(msgspec.Struct, gc=False):
+class _ReadDecisionLine(msgspec.Struct, gc=False):
     """Fields read from every line of the decision log."""
 
     time: Annotated[float, msgspec.Meta(ge=0, le=LATEST_S)]
@@ -240,7 +239,7 @@ class _Line(msgspec.Struct, gc=False):
         return action.partition(" ")[0] if " " in action else action
 
 
-class LogLine(_Line, gc=False):
+class LogLine(_ReadDecisionLine, gc=False):
     """One line of the decision log."""
 
     hosts: str = ""
@@ -264,9 +263,9 @@ def read_log(prefix: str, *actions: str) -> Iterator[LogLine]:
     words = [f'"{action}"'.encode() for action in actions]
     number, block = 0, b""
     for number, block in read_blocks(path):
-        for found in _decisions(path, number, block, words):
-            if not actions or found.action in actions:
-                yield found
+        for line in _decisions(path, number, block, words):
+            if not actions or line.action in actions:
+                yield line
     if not actions:
         _check_end(path, number, block)
 
@@ -276,14 +275,14 @@ def _decisions(path: Path, number: int, block: bytes, words: Sequence[bytes]) ->
     chosen = block
     if words:
         chosen = b"\n".join(line for line in block.split(b"\n") if any(word in line for word in words))
-    found = _LINE.decode_lines(chosen) if chosen else []
+    decoded = _LINE.decode_lines(chosen) if chosen else []
     try:
-        for line in found or ():
+        for line in decoded or ():
             _check(line)
     except ValueError:
-        found = None
-    if found is not None:
-        return found
+        decoded = None
+    if decoded is not None:
+        return decoded
     lines = enumerate(_lines(block), number)
     return (_decision(path, n, line) for n, line in lines if not words or any(word in line for word in words))
 
@@ -295,11 +294,11 @@ def _lines(block: bytes) -> list[bytes]:
 def _decision(path: Path, number: int, line: bytes) -> LogLine:
     """Read one line of a decision log. Raises InputError."""
     try:
-        found = _LINE.decode(line)
-        _check(found)
+        decoded = _LINE.decode(line)
+        _check(decoded)
     except ValueError as error:
         raise InputError(path, f"is not a decision: {error}", line=number) from None
-    return found
+    return decoded
 
 
 def _check_end(path: Path, number: int, block: bytes) -> None:
@@ -313,7 +312,7 @@ class _Waited(msgspec.Struct, frozen=True, gc=False):
     waited_s: Number | None = None
 
 
-class Glance(_Line, gc=False):
+class Glance(_ReadDecisionLine, gc=False):
     """Partial entry of the decision log, for waiting times; the other facts are not parsed."""
 
     rule: str = ""
@@ -471,19 +470,19 @@ _HOSTS: Final = Range(0, LARGEST_INT, whole=True)
 
 @lru_cache(1 << 10)
 def _hosts(text: str) -> int:
-    found: int = _HOSTS.read(text)
-    return found
+    number: int = _HOSTS.read(text)
+    return number
 
 
 def _finite(text: str) -> float:
     """Read a number as `ANY_NUMBER` does, with its message for invalid numbers."""
     try:
-        found = float(text)
+        value = float(text)
     except ValueError:
-        found = math.nan
-    if not (-LARGEST <= found <= LARGEST and text.isascii() and "_" not in text):
-        found = ANY_NUMBER.read(text)
-    return found
+        value = math.nan
+    if not (-LARGEST <= value <= LARGEST and text.isascii() and "_" not in text):
+        value = ANY_NUMBER.read(text)
+    return value
 
 
 def _number(text: str, least: float = -LARGEST) -> float | None:
@@ -510,9 +509,9 @@ def check_starts(prefix: str, logged: Mapping[str, float], rows: Mapping[str, fl
             continue
         log_s = logged.get(job)
         if log_s is None or abs(log_s - start_s) > _SAME_START_S:
-            found = f"does not start {job}" if log_s is None else f"starts {job} at {log_s:g} s"
+            in_log = f"does not start {job}" if log_s is None else f"starts {job} at {log_s:g} s"
             raise InputError(
                 files.path_of(prefix, files.JOBS),
-                f"is from another run than {files.path_of(prefix, files.DECISIONS)}, which {found}, while it"
+                f"is from another run than {files.path_of(prefix, files.DECISIONS)}, which {in_log}, while it"
                 f" started at {start_s:g} s here; rerun scheduler and simulator, or delete the older files",
             )

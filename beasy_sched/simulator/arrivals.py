@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import islice
 from typing import Any
 
 from beasy_sched.errors import InputError
 from beasy_sched.formats.batsim_events import ExternalEvent
 from beasy_sched.formats.batsim_jobs import WorkloadJob
+from beasy_sched.formats.batsim_profiles import Profile
 from beasy_sched.formats.batsim_workload import Workload
 from beasy_sched.formats.failures import HostFailure
 from beasy_sched.model.events import JobSubmitted
 from beasy_sched.protocol.json_numbers import as_batsim_reads_all
 from beasy_sched.protocol.notices import notice
-from beasy_sched.simulator.clock import ARRIVAL
+from beasy_sched.simulator.clock import ARRIVAL, Action
 from beasy_sched.simulator.execution import Execution
 from beasy_sched.simulator.machines import COMPUTING, IDLE, UNAVAILABLE
 from beasy_sched.simulator.mailbox import Item
@@ -34,7 +36,8 @@ class Sender:
 
     world: World
     times_s: Sequence[float]
-    entries: Sequence[Any]
+    entries: Iterator[Any]
+    """Entries that have not been sent, one for each time from `next` on."""
     handle: Callable[[Any], None]
     """Function by which the server takes an entry."""
     say_goodbye: Callable[[], None]
@@ -42,11 +45,14 @@ class Sender:
     say_hello: Callable[[], None] | None = None
     """Function by which the server first hears of the file; None where it does nothing."""
     meters: bool = False
-    """Whether the sender has energy measured before its first group, unless another sender has done so."""
+    """Whether the sender, before its first group, has energy measured unless another sender has done so."""
     next: int = 0
     """Position of the first entry that has not been sent."""
     over: bool = False
+    ends: bool = True
+    """Whether the sender ends after its last entry; it waits for ever otherwise."""
     _seen_s: float = 0.0
+    _wait: Action | None = None
 
     def begin(self) -> None:
         """Send the greeting, then what is due, and wait for the rest."""
@@ -60,36 +66,56 @@ class Sender:
         """Send what is due at the time of the next entry; the server takes it at once if ``alone``."""
         world = self.world
         self._seen_s = world.now
-        times_s, first = self.times_s, self.next
-        after = first + 1
-        while after < len(times_s) and times_s[after] <= self._seen_s:
-            after += 1
-        if self.measures:
-            world.tally.energy_at_first_submission_j = world.meter.meter_all(world.now)
-        self.next = after
-        if alone and after < len(times_s):  # the end must follow the message that the last one makes
-            self._send(first, after)
+        times_s, end = self.times_s, len(self.times_s)
+        count = 1
+        while self.next + count < end and times_s[self.next + count] <= self._seen_s:
+            count += 1
+        if self.meters:
+            self._measure()
+        self.next += count
+        if alone and self.next < end:  # the end must follow the message that the last one makes
+            self._send(count)
             self._go_on()
         else:
-            world.mailbox.put(Item(partial(self._send, first, after), self._go_on))
+            world.mailbox.put(Item(partial(self._send, count), self._go_on))
 
     @property
     def measures(self) -> bool:
         """Whether energy is measured before the next group is sent, so that it is sent slightly later."""
-        return self.meters and self.next == 0 and self.world.tally.energy_at_first_submission_j < 0.0
+        return self.meters and self.world.tally.energy_at_first_submission_j < 0.0
 
-    def _send(self, first: int, after: int) -> None:
-        for position in range(first, after):
-            self.handle(self.entries[position])
+    def _measure(self) -> None:
+        world = self.world
+        if self.measures:
+            world.tally.energy_at_first_submission_j = world.meter.meter_all(world.now)
+        self.meters = False
+
+    def _send(self, count: int) -> None:
+        for entry in islice(self.entries, count):
+            self.handle(entry)
 
     def _go_on(self) -> None:
         """Wait for the next entry, or send the end."""
-        if self.next == len(self.entries):
-            self.world.mailbox.put(Item(self._goodbye))
+        if self.next == len(self.times_s):
+            if self.ends:
+                self.world.mailbox.put(Item(self._goodbye))
         elif (wait_s := self.times_s[self.next] - self._seen_s) > 0.0:
-            self.world.clock.wait(ARRIVAL, self, wait_s)
+            self._wait = self.world.clock.wait(ARRIVAL, self, wait_s)
         else:
             self.woken()
+
+    def replace_rest(self, times_s: Sequence[float], entries: Iterable[Any]) -> None:
+        """Send ``entries`` at ``times_s`` (s) instead of what has not been sent, and never end.
+
+        A sender that is over stays over.
+        """
+        if self.over:
+            return
+        if self._wait is not None:
+            self._wait.cancel()
+        self.times_s, self.entries, self.next, self.ends = times_s, iter(entries), 0, False
+        self._seen_s = self.world.now
+        self._go_on()
 
     def _goodbye(self) -> None:
         self.over = True
@@ -115,7 +141,7 @@ class Arrivals:
             Sender(
                 world,
                 as_batsim_reads_all(workload.jobs.subtime_s),
-                workload.jobs,
+                iter(workload.jobs),
                 partial(self.submit, workload.name),
                 self._one_is_over,
                 self._hello,
@@ -127,7 +153,7 @@ class Arrivals:
             Sender(
                 world,
                 [event.timestamp for event in some],
-                self._entries(number, some),
+                iter(self._entries(number, some)),
                 self.play,
                 self._one_list_is_over,
                 self._hello,
@@ -135,12 +161,74 @@ class Arrivals:
             for number, some in enumerate(events)
         ]
         self._senders = [*self._submitters, *self._players]
+        self._failing: Sender | None = None
+        self._workloads, self._events = workloads, events
+
+    def past_jobs(self) -> dict[str, list[WorkloadJob]]:
+        """Return the jobs that have been submitted, by workload."""
+        return {
+            workload.name: workload.jobs[: sender.next]
+            for workload, sender in zip(self._workloads, self._submitters, strict=True)
+        }
+
+    def past_events(self) -> list[ExternalEvent]:
+        """Return the external events that have been played, in the order of time."""
+        played = (some[: sender.next] for some, sender in zip(self._events, self._players, strict=True))
+        return sorted((event for some in played for event in some), key=lambda event: event.timestamp)
+
+    def take_as_sent(self, *, expects_jobs: bool) -> None:
+        """Take all jobs and events as sent, in a simulation that begins later; the senders wait for ever.
+
+        Without ``expects_jobs`` their end has been announced.
+        """
+        for sender in self._senders:
+            sender.next, sender.entries, sender.ends = len(sender.times_s), iter(()), False
+            sender.meters = False
+        for submitter in self._submitters:
+            submitter.over = not expects_jobs
+
+    def replace_rest(
+        self,
+        jobs: Mapping[str, Sequence[WorkloadJob]],
+        profile_of: Callable[[WorkloadJob], Profile],
+        events: Sequence[ExternalEvent],
+        failures: Sequence[HostFailure],
+    ) -> None:
+        """Replace everything that has not been sent; senders that are over stay over.
+
+        ``jobs`` are by workload, each with its profile, all in the order of time. Generic events that change
+        machines are not possible.
+        """
+        for workload, sender in zip(self._workloads, self._submitters, strict=True):
+            some = jobs.get(workload.name, ())
+            sender.handle = partial(self._submit_with, workload.name, profile_of)
+            sender.replace_rest([job.subtime for job in some], some)
+        self.replace_events(events)
+        if self._failing is not None:
+            self._failing.replace_rest([failure.timestamp for failure in failures], failures)
+
+    def replace_events(self, events: Sequence[ExternalEvent]) -> None:
+        """Replace the external events that have not been played."""
+        for player in self._players:
+            if not player.over:
+                player.replace_rest([event.timestamp for event in events], events)
+                events = ()
+
+    def play_failure(self, failure: HostFailure) -> None:
+        """Let hosts break down, or be repaired, at once."""
+        HostFailures(self.world, self._execution, self._notify).play(failure)
+
+    def _submit_with(
+        self, workload: str, profile_of: Callable[[WorkloadJob], Profile], job: WorkloadJob
+    ) -> None:
+        self.submit(workload, job, profile_of(job))
 
     def expect_failures(self, failures: Sequence[HostFailure]) -> None:
         """Also play failures of hosts, from a separate sender whose end is not announced."""
         play = HostFailures(self.world, self._execution, self._notify).play
         times_s = [failure.timestamp for failure in failures]
-        self._senders.append(Sender(self.world, times_s, failures, play, lambda: None))
+        self._failing = Sender(self.world, times_s, iter(failures), play, lambda: None)
+        self._senders.append(self._failing)
 
     def _entries(self, number: int, events: Sequence[ExternalEvent]) -> Sequence[Any]:
         """Return what the sender of a list of events sends, for `play`; ``number`` is that of the list."""
@@ -171,7 +259,7 @@ class Arrivals:
     def share_submitted(self) -> float:
         """The share of all jobs that has been submitted, 0 to 1."""
         submitted = sum(sender.next for sender in self._submitters)
-        return submitted / max(1, sum(len(sender.entries) for sender in self._submitters))
+        return submitted / max(1, sum(len(sender.times_s) for sender in self._submitters))
 
     def _notify(self, kind: str, **data: Any) -> None:
         self.world.outbox.append(notice(self.world.stamp, kind, {"type": kind, **data}))
@@ -210,10 +298,11 @@ class Arrivals:
             machines.change_state(ids[~busy], IDLE, world.now)
         self._notify(f"event_{event.kind}", resources=str(event.hosts))
 
-    def submit(self, workload: str, job: WorkloadJob) -> None:
-        """Submit a job of a workload."""
+    def submit(self, workload: str, job: WorkloadJob, profile: Profile | None = None) -> None:
+        """Submit a job of a workload, with another ``profile`` than its own if one is given."""
         world = self.world
-        profile = world.profiles[workload][job.profile]
+        if profile is None:
+            profile = world.profiles[workload][job.profile]
         submitted = world.jobs[job.id] = SimJob.submitted(workload, profile, job, world.dialect.from_files)
         raw = self.raw_profile(workload, job.profile) if world.options.forward_profiles else None
         world.outbox.append(JobSubmitted(world.stamp, submitted.request, raw))
@@ -246,7 +335,7 @@ class Arrivals:
             )
         if workload not in self.world.profiles:
             return f"Cannot get job '{job_id}': there is no workload '{workload}'"
-        found = self._positions.get(job_id)
-        if found is not None and found[1] >= found[0].next:
+        position = self._positions.get(job_id)
+        if position is not None and position[1] >= position[0].next:
             return f"Cannot execute job '{job_id}': its state (NOT_SUBMITTED) is not JOB_STATE_SUBMITTED."
         return f"Cannot get job '{job_id}': it does not exist"

@@ -327,7 +327,7 @@ class Batsim5Simulation(Simulation):
         super().__init__(platform, workloads, events, options, tracer)
 
     def _make_arrivals(self, events: Sequence[Sequence[ExternalEvent]]) -> Batsim5Arrivals:
-        return Batsim5Arrivals(self.world, self._execution, self._workloads, events, self.begins)
+        return Batsim5Arrivals(self.world, self._execution, self.workloads, events, self.begins)
 
     def _make_requests(self) -> Batsim5Requests:
         return Batsim5Requests(self.world, self._execution, self.arrivals, self._platform.platform.names)
@@ -375,13 +375,13 @@ class Batsim5Simulation(Simulation):
             )
             for index, (name, own, zone, pstate, speeds, cores) in enumerate(hosts)
         )
-        raw = {w.name: dict(sorted(w.raw_profiles.items())) for w in self._workloads}
+        raw = {w.name: dict(sorted(w.raw_profiles.items())) for w in self.workloads}
         return SimulationBegins(
             0.0,
             resources=resources[:size],
             storage_resources=resources[size:],
             config=self._config,
-            workloads={w.name: w.path for w in self._workloads},
+            workloads={w.name: w.path for w in self.workloads},
             profiles=raw if self._forward_on_begin else {},
             answers_queries=False,
         )
@@ -432,6 +432,7 @@ _WALL_TIMES: Final = {"scheduling_time": "time_in_edc_seconds", "simulation_time
 class Batsim5Tracer(Tracer):
     """Batsim 5's files: the prefix is taken literally, names of profiles are complete, summaries are JSON."""
 
+    _no_note = ""  # schedulers have no way to note anything
     storage_hosts = 0
     """Number of storage hosts, which are counted among the machines."""
 
@@ -443,9 +444,6 @@ class Batsim5Tracer(Tracer):
 
     def _profile(self, job: SimJob) -> str:
         return complete_name(job.request.profile, job.workload)
-
-    def _metadata(self, job: SimJob) -> str:
-        return ""  # schedulers have no way to note anything
 
     def _schedule_text(self, schedule: Mapping[str, str]) -> str:
         figures = {name: "null" if text == "-nan" else text for name, text in schedule.items()}

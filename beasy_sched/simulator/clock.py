@@ -15,6 +15,7 @@ Within an instant the order is that in which Batsim's server process takes items
 
 from __future__ import annotations
 
+from array import array
 from heapq import heappop, heappush
 from operator import attrgetter
 from typing import Any, Final
@@ -84,7 +85,7 @@ _Entry = tuple[float, int, Action]
 class StepClock:
     """The clock and everything that runs on it."""
 
-    __slots__ = ("_agenda", "_drift", "_lengths", "_numbers", "_rests", "_steps", "now", "short")
+    __slots__ = ("_agenda", "_drift", "_lengths", "_numbers", "_steps", "now", "short")
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -93,10 +94,8 @@ class StepClock:
         """Time that rounding has taken from the clock, s: estimates are made without it."""
         self._steps = 0
         """Number of steps so far."""
-        self._lengths: FloatArray = np.empty(1 << 10)
-        """Lengths of the steps so far, s; then room for further ones."""
-        self._rests: FloatArray = np.empty(1 + (1 << 10))
-        """Buffer for calculating what is left of an action, with room for all steps."""
+        self._lengths = array("d")
+        """Lengths of the steps so far, s."""
         self._agenda: list[_Entry] = []
         """Heap of earliest ends; an entry counts only while its action has the entry's ticket."""
         self.short: list[Action] = []
@@ -110,11 +109,21 @@ class StepClock:
 
     def work(self, kind: int, subject: Any, rate: float, left: float = 1.0) -> Action:
         """Begin work that is done at ``rate`` (a fraction per second)."""
-        return self._begin(kind, subject, left, rate, WORK_PRECISION)
+        self._numbers = number = self._numbers + 1
+        action = Action(kind, subject, left, rate, WORK_PRECISION, number, self._steps)
+        if left < WORK_PRECISION:
+            self.short.append(action)
+        self._enter(action)
+        return action
 
     def wait(self, kind: int, subject: Any, lasts_s: float) -> Action:
         """Begin to wait."""
-        return self._begin(kind, subject, lasts_s, 1.0, TIMING_PRECISION_S)
+        self._numbers = number = self._numbers + 1
+        action = Action(kind, subject, lasts_s, 1.0, TIMING_PRECISION_S, number, self._steps)
+        if lasts_s < TIMING_PRECISION_S:
+            self.short.append(action)
+        self._enter(action)
+        return action
 
     def limit(self, kind: int, work: Action, lasts_s: float) -> Action:
         """Begin to wait for the limit of ``work``, which has just begun; its end must cancel the wait.
@@ -129,22 +138,16 @@ class StepClock:
         wait = work._limit = Action(kind, subject, lasts_s, 1.0, TIMING_PRECISION_S, number, since, number)
         return wait
 
-    def _begin(self, kind: int, subject: Any, left: float, rate: float, precision: float) -> Action:
-        self._numbers = number = self._numbers + 1
-        action = Action(kind, subject, left, rate, precision, number, self._steps)
-        if left < precision:
-            self.short.append(action)
-        self._enter(action)
-        return action
-
     def _enter(self, action: Action) -> None:
         """Enter an action whose rest is up to date."""
         self._numbers = action._ticket = ticket = self._numbers + 1
         if action.rate > 0.0:
             lasts_s = action.left / action.rate
             sooner_s = _MARGIN_S + _MARGIN * lasts_s
-            earliest_s = self.now + (self._drift + (lasts_s - sooner_s))  # NaN for an end that never occurs
-            heappush(self._agenda, (min(LATEST_S, earliest_s), ticket, action))
+            earliest_s = self.now + (self._drift + (lasts_s - sooner_s))
+            if not earliest_s < LATEST_S:  # it is NaN for an end that never occurs
+                earliest_s = LATEST_S
+            heappush(self._agenda, (earliest_s, ticket, action))
 
     def change_rate(self, action: Action, rate: float) -> None:
         """Continue work at another rate."""
@@ -153,29 +156,44 @@ class StepClock:
         self.settle(action)
         action.rate = rate
         self._enter(action)
+        self._enter_limit(action)
+
+    def _enter_limit(self, action: Action) -> None:
+        """Enter the limit of work whose end has changed, if it was not entered before."""
         if (limit := action._limit) is not None:
             action._limit = None
             if limit._ticket != _OVER:
                 self.settle(limit)
                 self._enter(limit)
 
+    def change_rest(self, action: Action, left: float) -> None:
+        """Let ``left`` of an action be left to do instead, in its unit."""
+        self.settle(action)
+        action.left = left
+        self._enter(action)
+        self._enter_limit(action)
+
+    def next_s(self) -> float:
+        """Return a time before which nothing ends, s: just before the next end; infinite at rest."""
+        agenda = self._agenda
+        while agenda and agenda[0][2]._ticket != agenda[0][1]:
+            heappop(agenda)
+        return agenda[0][0] - self._drift if agenda else _FOREVER
+
     def settle(self, action: Action) -> float:
         """Apply to an action the steps that it has missed; return what is left of it."""
-        first, last = action._since, self._steps
-        missed = last - first
-        if missed:
-            action._since = last
-            left, rate, lengths = action.left, action.rate, self._lengths[first:last]
-            if missed <= _FEW_STEPS:
-                for length in lengths.tolist():
-                    left -= rate * length
-            else:
-                rests = self._rests[: missed + 1]
-                rests[0] = left
-                np.multiply(lengths, rate, out=rests[1:])
-                left = float(np.subtract.reduce(rests))
-            action.left = left
-        return action.left
+        missed = self._steps - action._since
+        left, rate, lengths = action.left, action.rate, self._lengths[action._since :]
+        if missed <= _FEW_STEPS:
+            for length in lengths:
+                left -= rate * length
+        else:
+            rests: FloatArray = np.empty(missed + 1)
+            rests[0] = left
+            np.multiply(np.frombuffer(lengths), rate, out=rests[1:])
+            left = float(np.subtract.reduce(rests))
+        action.left, action._since = left, self._steps
+        return left
 
     def step(self) -> list[Action]:
         """Make a step to the next end; return what has ended, by number (nothing: all is at rest)."""
@@ -187,7 +205,9 @@ class StepClock:
             _, ticket, action = heappop(agenda)
             if action._ticket == ticket:
                 near.append(action)
-                lasts = self.settle(action) / action.rate
+                if action._since < self._steps:
+                    self.settle(action)
+                lasts = action.left / action.rate
                 if lasts < length:
                     length, until = lasts, true_now + lasts
         if not near:
@@ -212,10 +232,7 @@ class StepClock:
         self.now = now = before + length
         moved = now - before
         self._drift += (before - (now - moved)) + (length - moved)  # what the addition has rounded away
-        if self._steps == len(self._lengths):
-            self._lengths = np.resize(self._lengths, 2 * self._steps)
-            self._rests = np.empty(1 + 2 * self._steps)
-        self._lengths[self._steps] = length
+        self._lengths.append(length)
         self._steps += 1
 
     def zero_step(self) -> list[Action]:

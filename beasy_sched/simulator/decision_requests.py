@@ -104,7 +104,7 @@ class Requests:
         ids = decision.alloc.ids
         if decision.mapping is not None:
             job.executors = executors_of(decision, job)
-        elif len(ids) != job.request.res and not (isinstance(job.profile, Homogeneous) and job.profile.total):
+        elif ids.size != job.request.res and not (isinstance(job.profile, Homogeneous) and job.profile.total):
             raise DecisionRefused(
                 f"Job '{decision.job_id}' allocation ('{decision.alloc}') is invalid. The job requires"
                 f" {job.request.res} machines but {len(ids)} were given. If you meant to use multiple"
@@ -112,7 +112,7 @@ class Requests:
             )
 
     def _check_hosts(self, ids: IntArray) -> None:
-        if not len(ids):
+        if not ids.size:
             raise DecisionRefused("Invalid JSON message: an empty set of machines")
         last = ids.item(-1)
         if last >= self._world.machines.size or ids.item(0) < 0:
@@ -125,7 +125,8 @@ class Requests:
         for host in alloc:
             mode = int(world.machines.mode[host])
             stores = host >= world.machines.compute_hosts
-            shared = world.options.storage_sharing if stores else world.options.compute_sharing
+            options = world.options
+            shared = options.storage_sharing if stores else options.compute_sharing or options.host_parts
             if world.machines.owner[host] >= 0 and not shared:
                 others = ", ".join(
                     o.request.id for o in self._execution.jobs_on(alloc.ids) if host in o.alloc
@@ -362,8 +363,10 @@ class PowerStates:
         world = self._world
         table, machines = world.table, world.machines
         modes = machines.mode[hosts.ids]
-        found = distinct(modes)
-        by_mode = [(mode, hosts.ids if len(found) == 1 else hosts.ids[modes == mode]) for mode in found]
+        wanted_modes = distinct(modes)
+        by_mode = [
+            (mode, hosts.ids if len(wanted_modes) == 1 else hosts.ids[modes == mode]) for mode in wanted_modes
+        ]
         for mode, ids in by_mode:
             self._check(mode, ids, pstate)
         self._waiting.setdefault(pstate, []).append((hosts, set(hosts.ids.tolist())))
@@ -413,6 +416,20 @@ class PowerStates:
         mode = int(world.machines.mode[ids[0]])
         world.switching += len(ids)
         return world.clock.work(SWITCH, (ids, target), world.table.speed_of[mode])
+
+    def resume(self, hosts: HostSet, pstate: int, left_s: float) -> None:
+        """Let hosts of one kind, which are in transition to a P-state, arrive there after ``left_s`` (s)."""
+        world, ids = self._world, hosts.ids
+        self._waiting.setdefault(pstate, []).append((hosts, set(ids.tolist())))
+        world.switching += len(ids)
+        speed = world.table.speed_of[int(world.machines.mode[ids[0]])]
+        world.clock.work(SWITCH, (ids, pstate), speed, left_s * speed)
+
+    def answer_soon(self, hosts: HostSet, pstate: int) -> None:
+        """Answer a request whose hosts are there, with the next message."""
+        self._world.outbox.append(
+            ResourceStateChanged(self._world.stamp, hosts, pstate, self._tells_switches)
+        )
 
     def leave_transition(self, ids: IntArray, pstate: int) -> None:
         """Bring hosts into the P-state that they were switched to, shortly before they are there."""

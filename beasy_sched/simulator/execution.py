@@ -68,12 +68,32 @@ def share(machines: Machines, jobs: Sequence[SimJob]) -> FloatArray:
     return host_powers_w(machines, jobs)
 
 
-def host_powers_w(machines: Machines, jobs: Iterable[SimJob]) -> FloatArray:
-    """Return the present power of every host, W; ``jobs`` are those that run."""
+def side_by_side(machines: Machines, jobs: Sequence[SimJob]) -> FloatArray:
+    """Set the rate of every running task as if it were alone on its hosts; return the power of every host, W.
+
+    Each host draws the power of the job that loads it most.
+    """
     table, used = machines.table, np.zeros(machines.size)
     for job in jobs:
         if job.task is not None:
+            ids = job.alloc.ids
+            job.task.rate = speed_limit(job.task, table, machines.mode[ids])
+            used[ids] = np.maximum(used[ids], job.task.used_on(len(ids)))
+    return _powers_w(machines, used)
+
+
+def host_powers_w(machines: Machines, jobs: Iterable[SimJob]) -> FloatArray:
+    """Return the present power of every host, W; ``jobs`` are those that run."""
+    used = np.zeros(machines.size)
+    for job in jobs:
+        if job.task is not None:
             used[job.alloc.ids] += job.task.used_on(len(job.alloc.ids))
+    return _powers_w(machines, used)
+
+
+def _powers_w(machines: Machines, used: FloatArray) -> FloatArray:
+    """Return the power of every host of which jobs use so many flops/s, W."""
+    table = machines.table
     switching = table.switching[machines.mode]
     used[switching] = table.speeds[machines.mode[switching]]
     return powers(table, machines.mode, used)
@@ -164,11 +184,12 @@ class Execution:
         """Recompute rates, powers and ends of all running jobs: hosts are shared."""
         world = self._world
         jobs = list(filter(None, world.slots))
-        self.shared_unevenly = self.shared_unevenly or is_uneven(jobs)
+        parts = world.options.host_parts
+        self.shared_unevenly = self.shared_unevenly or (not parts and is_uneven(jobs))
         if self._energy:
             for job in jobs:
                 job.accrue(world.now)
-        host_w = share(world.machines, jobs)
+        host_w = (side_by_side if parts else share)(world.machines, jobs)
         world.meter.accrue(world.now)
         world.meter.power_w = float(host_w.sum())
         for job in jobs:
@@ -211,7 +232,7 @@ class Execution:
         world = self._world
         job.state = RUNNING
         job.alloc = hosts
-        job.size = len(hosts.ids)
+        job.size = hosts.ids.size
         now = job.start = job.powered_at = job.owned_metering = world.now
         job.wall_left = job.walltime
         job.energy_j = 0.0 if self._energy else -1.0
@@ -228,8 +249,25 @@ class Execution:
         else:
             world.machines.occupy(hosts, uniform, job.slot, now)
         world.states_row()
-        known = uniform >= 0 and not self._sharing
-        self._find_modes(job, uniform + COMPUTING - IDLE if known else None)
+        is_uniform = uniform >= 0 and not self._sharing
+        self._find_modes(job, uniform + COMPUTING - IDLE if is_uniform else None)
+        job.power_w = job.idle_w
+        self._enter(job, job.profile)
+
+    def resume(self, job: SimJob, hosts: HostSet, start_s: float) -> None:
+        """Let a job run that has run since ``start_s`` (s), on hosts whose modes show it.
+
+        Its work begins now: `set_run_time` sets how much is left.
+        """
+        world = self._world
+        job.state, job.alloc, job.size, job.start = RUNNING, hosts, hosts.ids.size, start_s
+        job.powered_at = job.owned_metering = world.now
+        job.wall_left = -1.0 if job.walltime < 0.0 else max(start_s + job.walltime - world.now, 0.0)
+        job.energy_j = 0.0 if self._energy else -1.0
+        job.slot = len(world.slots)
+        world.slots.append(job)
+        world.machines.owner[hosts.ids] = job.slot
+        self._find_modes(job, None)
         job.power_w = job.idle_w
         self._enter(job, job.profile)
 
@@ -237,7 +275,7 @@ class Execution:
 
     def _enter(self, job: SimJob, profile: Profile) -> None:
         """Begin a profile: go down to its first leaf, and run that."""
-        while isinstance(profile, Composed):
+        while type(profile) is Composed:
             if job.stack is None:
                 job.stack = []
             job.stack.append([profile, 0])
@@ -253,8 +291,9 @@ class Execution:
 
     def _enter_task(self, job: SimJob, leaf: Homogeneous | Parallel) -> None:
         task = job.task = start_task(job, leaf)
-        if job.alloc.ids.item(-1) >= self._world.machines.compute_hosts:
-            check_storage(job, leaf, self._world.machines.compute_hosts)
+        machines = self._world.machines
+        if machines.size > machines.compute_hosts:
+            check_storage(job, leaf, machines.compute_hosts)
         before_w = job.power_w
         job.run = None
         self._change(job)
@@ -301,6 +340,27 @@ class Execution:
         if job.limit is not None:
             job.limit.cancel()
             job.limit = None
+
+    def set_run_time(self, job: SimJob, profile: Homogeneous | Delay, run_s: float) -> None:
+        """Let a job run for ``run_s`` (s) altogether, at the present speed of its hosts if it runs already.
+
+        ``profile`` is what it computes, or how long it waits, if it has not started. A composed job that runs
+        is in its last part from now on.
+        """
+        if job.state != RUNNING:
+            job.profile = job.leaf = profile
+            return
+        if job.run is None or job.run.over:
+            return
+        clock, now = self._world.clock, self._world.now
+        rest_s = max(job.start + run_s - now, _SHORTEST_S)
+        job.stack = None
+        if job.task is not None:
+            clock.change_rest(job.run, rest_s * job.run.rate)
+        else:
+            wait = job.leaf = Delay(job.leaf.name, 0, now - job.leaf_start + rest_s)
+            limit_s = wait.delay_s if job.wall_left < 0 else min(wait.delay_s, job.wall_left)
+            clock.change_rest(job.run, limit_s - (now - job.leaf_start))
 
     # --- ends ---
 
@@ -350,8 +410,8 @@ class Execution:
     def _finish(self, job: SimJob, end: JobEnd, code: int) -> None:
         world = self._world
         now = world.now
+        world.meter_row("e")
         if self._energy:
-            world.meter.meter_all(now)
             job.accrue(now)
         job.end, job.return_code, job.state = end, code, ENDED
         self._stop_clock(job)
@@ -374,13 +434,7 @@ class Execution:
                 world.machines.owner[ids] = NOBODY
                 self._free_idle(ids)
         world.states_row()
-        self._record(job)
-
-    def _record(self, job: SimJob) -> None:
-        """Count a job that has just ended, and write its energy row."""
-        world = self._world
-        job.runtime = world.now - job.start or _SHORTEST_S
-        world.meter_row("e")
+        job.runtime = now - job.start or _SHORTEST_S
         world.tally.add(job.subtime, job.start, job.runtime, job.end)
 
     def _free_idle(self, ids: IntArray) -> None:
@@ -403,7 +457,9 @@ class Execution:
         job.alloc, job.size, job.start = hosts, len(hosts), world.now
         job.energy_j = 0.0 if self._energy else -1.0
         job.end, job.return_code, job.state = JobEnd.FAILED, BROKEN, ENDED
-        self._record(job)
+        job.runtime = _SHORTEST_S
+        world.meter_row("e")
+        world.tally.add(job.subtime, job.start, job.runtime, job.end)
 
     def kill(self, job: SimJob) -> dict[str, Any]:
         """Stop a running job; return its progress as JOB_KILLED has it."""
@@ -412,8 +468,8 @@ class Execution:
             done = min(1.0, (self._world.now - job.leaf_start) / leaf.delay_s)
         elif job.run is not None:
             done = 1.0 - self._world.clock.settle(job.run)
-        told: dict[str, Any] = {"profile_name": leaf.name, "progress": round(done, self._world.decimals)}
+        progress: dict[str, Any] = {"profile_name": leaf.name, "progress": round(done, self._world.decimals)}
         for profile, index in reversed(job.stack or []):
-            told = {"profile_name": profile.name, "current_task_index": index, "current_task": told}
+            progress = {"profile_name": profile.name, "current_task_index": index, "current_task": progress}
         self._finish(job, JobEnd.KILLED, KILLED_DELAY if isinstance(leaf, Delay) else KILLED_TASK)
-        return told
+        return progress

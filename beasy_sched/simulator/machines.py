@@ -128,19 +128,22 @@ class Machines:
     def common_mode(self, hosts: HostSet) -> int:
         """Return the mode that all of some hosts have, or -1."""
         index = hosts.index
-        if isinstance(index, int):
+        if type(index) is int:
             return self.mode.item(index)
         listed: list[int] = self.mode[index].tolist()
         first = listed[0]
-        return first if listed.count(first) == len(listed) else -1
+        return first if listed.count(first) == hosts.ids.size else -1
 
     def occupy(self, hosts: HostSet, uniform: int, slot: int, now: float) -> None:
         """Put a job on idle hosts, which are all in mode ``uniform``, unless that is below 0."""
-        index, size, counts = hosts.index, len(hosts.ids), self.counts
-        since = self.last_change[index]
-        if not isinstance(index, int):
-            since = sum(since.tolist()) if size <= _FEW else since.sum()
-        self.time_in[IDLE] += size * now - float(since)
+        index, size, counts = hosts.index, hosts.ids.size, self.counts
+        if type(index) is int:
+            since = self.last_change.item(index)
+        elif size <= _FEW:
+            since = sum(self.last_change[index].tolist())
+        else:
+            since = float(self.last_change[index].sum())
+        self.time_in[IDLE] += size * now - since
         counts[IDLE] -= size
         counts[COMPUTING] += size
         self.mode[index] = (uniform if uniform >= 0 else self.mode[index]) + (COMPUTING - IDLE)
@@ -149,7 +152,7 @@ class Machines:
 
     def release(self, hosts: HostSet, uniform: int, since: float, now: float) -> None:
         """Take a job off hosts that it has had to itself, computing in mode ``uniform``, since ``since``."""
-        index, size, counts = hosts.index, len(hosts.ids), self.counts
+        index, size, counts = hosts.index, hosts.ids.size, self.counts
         self.time_in[COMPUTING] += size * (now - since)
         counts[COMPUTING] -= size
         counts[IDLE] += size
@@ -199,6 +202,10 @@ class Fallible:
         """Repair hosts, and let their wake-ups succeed."""
         self.broken[ids] = False
         self._chance[ids] = 0.0
+
+    def expect_none(self) -> None:
+        """Let all wake-ups succeed from now on, except those of broken hosts."""
+        self._chance[:] = 0.0
 
     def stay_away(self, ids: IntArray) -> BoolArray:
         """Return a mask of the woken hosts that fail to wake."""

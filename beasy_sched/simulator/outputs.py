@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from beasy_sched.formats.run_files import path_of
 from beasy_sched.model.events import JobEnd
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.simulator.clock import TIMING_PRECISION_S
-from beasy_sched.simulator.machines import STATE_NAMES, UNAVAILABLE, Machines
+from beasy_sched.simulator.machines import STATE_NAMES, Machines
 from beasy_sched.simulator.simulated_jobs import SimJob
 
 BATSIM_VERSION = "v4.2.1"
@@ -42,11 +43,14 @@ _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?")
 _ROWS = 4096
 """Rows that wait before they are written."""
 
-_FORMATS = {
-    run_files.STATES: "%g,%d,%d,%d,%d,%d\n",
-    run_files.ENERGY: "%.6f,%.6f,%s,%s,%s\n",
-}
-"""Formats of rows of numbers: rows wait as tuples, and become text together."""
+_STATES_FORMAT = "%g,%d,%d,%d,%d,%d\n"
+_StatesRow = tuple[float | int, ...]
+"""Row of the machine-states file: the time (s), and the number of hosts in each state."""
+
+
+_EnergyRow = tuple[float, float, str, float]
+"""Row of the energy file: the time (s), the energy until then (J), the event, and the sum of the hosts' least
+powers (W). The event is ``s`` for a job's start, ``e`` for its end, ``p`` for a P-state change."""
 
 
 class Tracer:
@@ -65,11 +69,9 @@ class Tracer:
         Raises InputError where that is not possible.
         """
         self.prefix = os.fspath(prefix)
-        self._writes_states = machine_states
-        self._writes_pstates = energy if pstates is None else pstates
         written = {
             run_files.STATES: machine_states,
-            run_files.PSTATES: self._writes_pstates,
+            run_files.PSTATES: energy if pstates is None else pstates,
             run_files.ENERGY: energy,
         }
         self._files: dict[str, PartFile] = {}
@@ -85,20 +87,13 @@ class Tracer:
         except BaseException:
             self.discard()
             raise
-        self._jobs: list[str] = []
-        self._states: list[tuple[float | int, ...]] = []
-        self._pstates: list[str] = []
-        self._energy: list[tuple[float | str, ...]] = []
-        self._schedule: list[str] = []
-        self._rows: dict[str, list[Any]] = {
-            run_files.JOBS: self._jobs,
-            run_files.STATES: self._states,
-            run_files.PSTATES: self._pstates,
-            run_files.ENERGY: self._energy,
-            run_files.SCHEDULE: self._schedule,
-        }
-        self._last_s = self._last_j = 0.0
-        self._wattmin = (-1.0, "")
+        self._rows: dict[str, list[Any]] = {name: [] for name in self._files}
+        self._jobs: list[str] = self._rows[run_files.JOBS]
+        self.states_rows: list[_StatesRow] | None = self._rows.get(run_files.STATES)
+        """Rows that wait for the machine-states file; None if it is not written."""
+        self.energy_rows: list[_EnergyRow] | None = self._rows.get(run_files.ENERGY)
+        """Rows that wait for the energy file; None if it is not written."""
+        self._last_energy: _EnergyRow = (0.0, 0.0, "", 0.0)
 
     def join(self, files: FileSet) -> None:
         """Add the files to others of the same run when they are complete. Raises InputError."""
@@ -120,15 +115,12 @@ class Tracer:
         """Return where a file goes whose name begins with something ``further``."""
         return path_of(self.prefix, further + name)
 
+    _no_note = '""'
+    """Cell of a job of which the scheduler has noted nothing."""
+
     def _profile(self, job: SimJob) -> str:
         """Return how the jobs file names a job's profile."""
         return job.request.profile
-
-    def _metadata(self, job: SimJob) -> str:
-        """Return the cell of what the scheduler has noted of a job."""
-        if not job.metadata:
-            return '""'
-        return _quoted(f"'{job.metadata}" if is_formula(job.metadata) else job.metadata)
 
     def _schedule_text(self, schedule: Mapping[str, str]) -> str:
         """Return the text of the schedule file."""
@@ -151,41 +143,47 @@ class Tracer:
         self._jobs.append(
             f"{self._asked(job)},{1 if end is JobEnd.SUCCESS else 0},{end._value_},{start:.6f},{runtime:.6f},"
             f"{finish:.6f},{start - subtime:.6f},{turnaround:.6f},{turnaround / runtime:.6f},{job.alloc},"
-            f"{job.energy_j:.6f},{self._metadata(job)}\n"
+            f"{job.energy_j:.6f},{_note(job.metadata) if job.metadata else self._no_note}\n"
         )
         if len(self._jobs) >= _ROWS:
             self._flush(*self._files)
 
     def rejected(self, job: SimJob) -> None:
         """Write the row of a rejected job."""
-        self._jobs.append(f"{self._asked(job)},0,REJECTED,,,,,,,,,{self._metadata(job)}\n")
-
-    def machine_states(self, now: float, counts: Sequence[int]) -> None:
-        """Write how many hosts are in each state."""
-        if self._writes_states:
-            self._states.append((now, *counts[:UNAVAILABLE]))
+        note = _note(job.metadata) if job.metadata else self._no_note
+        self._jobs.append(f"{self._asked(job)},0,REJECTED,,,,,,,,,{note}\n")
 
     def pstate(self, now: float, hosts: HostSet, pstate: int) -> None:
         """Write a P-state change: a number, -1 or -2 on the way to computing or asleep, -42 if unknown."""
-        if self._writes_pstates:
-            self._pstates.append(f"{now:g},{hosts},{pstate}\n")
-            if len(self._pstates) >= _ROWS:
+        rows = self._rows.get(run_files.PSTATES)
+        if rows is not None:
+            rows.append(f"{now:g},{hosts},{pstate}\n")
+            if len(rows) >= _ROWS:
                 self._flush(*self._files)
-
-    def energy(self, now: float, energy_j: float, kind: str, wattmin_w: float) -> None:
-        """Write an energy row: ``s`` a job's start, ``e`` its end, ``p`` a P-state change."""
-        lasted_s = now - self._last_s
-        power = f"{(energy_j - self._last_j) / lasted_s:.6f}" if lasted_s > TIMING_PRECISION_S else "NA"
-        if wattmin_w != self._wattmin[0]:
-            self._wattmin = (wattmin_w, f"{wattmin_w:.6f}")
-        self._energy.append((now, energy_j, kind, self._wattmin[1], power))
-        self._last_s, self._last_j = now, energy_j
 
     def _flush(self, *names: str) -> None:
         for name in names:
-            rows, form = self._rows[name], _FORMATS.get(name)
-            self._files[name].write("".join(rows if form is None else map(form.__mod__, rows)))
+            lines = rows = self._rows[name]
+            if name == run_files.STATES:
+                lines = [_STATES_FORMAT % row for row in rows]
+            elif name == run_files.ENERGY:
+                lines = self._energy_lines(rows)
+            self._files[name].write("".join(lines))
             rows.clear()
+
+    def _energy_lines(self, rows: list[_EnergyRow]) -> list[str]:
+        """Return lines of the energy file, with the mean power since the row before each (W)."""
+        befores = [self._last_energy, *rows]
+        self._last_energy = befores[-1]
+        mean_w = [
+            f"{(energy_j - before_j) / (now - before_s):.6f}" if now - before_s > TIMING_PRECISION_S else "NA"
+            for (before_s, before_j, _, _), (now, energy_j, _, _) in pairwise(befores)
+        ]
+        wattmin = {wattmin_w: f"{wattmin_w:.6f}" for _, _, _, wattmin_w in rows}
+        return [
+            f"{now:.6f},{energy_j:.6f},{kind},{wattmin[wattmin_w]},{power}\n"
+            for (now, energy_j, kind, wattmin_w), power in zip(rows, mean_w, strict=True)
+        ]
 
     def keep(self) -> dict[str, int]:
         """Hand all rows to the system, so that they outlive this process; return each file's size, bytes.
@@ -202,7 +200,7 @@ class Tracer:
         Files that have joined others get their names with these; nothing is returned then. Raises InputError,
         and leaves an earlier run's files then.
         """
-        self._schedule.append(self._schedule_text(schedule))
+        self._rows[run_files.SCHEDULE].append(self._schedule_text(schedule))
         self._flush(*(name for name in self._files if name in self._rows))
         for name, file in self._files.items():
             self._set.add(file, self._place(name, run_files.FAILED))
@@ -224,13 +222,23 @@ def _cell(text: str) -> str:
     return _quoted(text) if _DIVIDES.search(text) else text
 
 
+def _note(text: str) -> str:
+    """A cell with what the scheduler has noted of a job."""
+    return _quoted(f"'{text}" if is_formula(text) else text)
+
+
 def _quoted(text: str) -> str:
     return '"' + text.replace('"', '""') + '"'
 
 
 def is_formula(text: str) -> bool:
     """Whether a spreadsheet that opens a CSV file with this cell may run it, and not only show it."""
-    return text[:1] in _FORMULA and not _NUMBER.fullmatch(text)
+    return first_formula((text,)) is not None
+
+
+def first_formula(texts: Iterable[str]) -> str | None:
+    """Return the first of the cells that is a formula (see `is_formula`), or None."""
+    return next((text for text in texts if text[:1] in _FORMULA and not _NUMBER.fullmatch(text)), None)
 
 
 _MEASURES = ("slowdown", "turnaround_time", "waiting_time")

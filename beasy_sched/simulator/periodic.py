@@ -183,9 +183,9 @@ class Periodic:
     def tick(self) -> list[Event]:
         """Return the events due now, calls before probes, each by name; wait for the next one."""
         world = self._world
-        told: list[Event] = []
+        events: list[Event] = []
         for name, trigger in self._due(self._calls):
-            told.append(RequestedCall(world.stamp, name, self._count(self._calls, name, trigger)))
+            events.append(RequestedCall(world.stamp, name, self._count(self._calls, name, trigger)))
         for name, trigger in self._due(self._probes):
             if not world.energy:
                 raise DecisionRefused(
@@ -193,12 +193,12 @@ class Periodic:
                     " --energy-host"
                 )
             if trigger.armed and trigger.probe is not None:
-                told.append(self._reading(trigger.probe))
+                events.append(self._reading(trigger.probe))
                 self._count(self._probes, name, trigger)
             trigger.armed = True
         self._wait = None
         self._arm()
-        return told
+        return events
 
     def _due(self, triggers: dict[str, _Trigger]) -> list[tuple[str, _Trigger]]:
         return sorted(pair for pair in triggers.items() if self._at_ms % pair[1].period_ms == 0)

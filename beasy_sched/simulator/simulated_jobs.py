@@ -7,6 +7,7 @@ over the largest amount of one executor, and by all cores' speed over the amount
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,8 @@ SUBMITTED, RUNNING, BY_HAND, ENDED = range(4)
 STATE_WORDS = ("SUBMITTED", "RUNNING", "RUNNING", "COMPLETED")
 
 
-class SimJob(Struct, eq=False):
+@dataclass(slots=True, eq=False)
+class SimJob:
     """A submitted job: its request, its hosts, and its progress.
 
     A job is one *leaf* (a delay or a parallel task) at a time; only composed jobs have several.
@@ -104,6 +106,8 @@ def check_storage(job: SimJob, leaf: Homogeneous | Parallel, compute_hosts: int)
 
     Batsim takes the first executor to be on the first host and so on, regardless of the mapping.
     """
+    if job.alloc.ids.item(-1) < compute_hosts:
+        return
     executors = job.size if job.executors is None else len(job.executors)
     for place, host in enumerate(job.alloc.ids[:executors].tolist()):
         if isinstance(leaf, Parallel):

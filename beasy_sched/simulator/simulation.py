@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from functools import partial
+from functools import cached_property, partial
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -23,13 +24,16 @@ from beasy_sched.energy.site import Site
 from beasy_sched.engine.run_findings import ChecksInputs
 from beasy_sched.errors import ConfigError, DecisionRefused, InputError, PathLike
 from beasy_sched.formats.batsim_events import ExternalEvent, merge_events, read_external_events
+from beasy_sched.formats.batsim_jobs import WorkloadJob
+from beasy_sched.formats.batsim_profiles import Composed, Delay, Homogeneous, Profile
 from beasy_sched.formats.batsim_versions import BatsimFormat
 from beasy_sched.formats.batsim_workload import Workload, read_workload
-from beasy_sched.formats.failures import HostFailure, read_failures
+from beasy_sched.formats.failures import HostFailure, HostFailureKind, read_failures
 from beasy_sched.formats.simgrid_xml import SimGridPlatform, read_simgrid_platform
 from beasy_sched.model.decisions import Decision, Reply
 from beasy_sched.model.events import (
     Event,
+    JobCompleted,
     Message,
     PowerAnnounced,
     RequestedCall,
@@ -42,11 +46,13 @@ from beasy_sched.model.platform import Platform
 from beasy_sched.planner.plan import PlanStore
 from beasy_sched.simulator.arrivals import Arrivals
 from beasy_sched.simulator.clock import ARRIVAL, CALL, LEAF, PROBE, REPLY, ROUTE, SWITCH, TRANSFER, Action
-from beasy_sched.simulator.decision_requests import Requests
+from beasy_sched.simulator.decision_requests import PowerStates, Requests
 from beasy_sched.simulator.execution import Execution
-from beasy_sched.simulator.machines import Fallible
+from beasy_sched.simulator.future import Future
+from beasy_sched.simulator.machines import Fallible, Meter
 from beasy_sched.simulator.mailbox import ANSWERED, AT_ONCE, LAST, SWITCHED, Item
-from beasy_sched.simulator.outputs import Tracer, is_formula
+from beasy_sched.simulator.outputs import Tracer, first_formula
+from beasy_sched.simulator.simulated_jobs import SimJob
 from beasy_sched.simulator.world import Dialect, SimulationOptions, World
 
 _SHARED_UNEVENLY = (
@@ -56,6 +62,10 @@ _SHARED_UNEVENLY = (
 
 Decide = Callable[[Message], Reply]
 """Scheduler as the simulation sees it."""
+
+
+def _do_nothing() -> None:
+    """Do nothing at a pause."""
 
 
 class Ending(str, Enum):
@@ -106,7 +116,7 @@ class Simulation:
         are those of hosts, in the order of time.
         """
         self._platform = platform
-        self._workloads = workloads
+        self.workloads = workloads
         self._messages = 0
         self._in_scheduler_s = 0.0
         profiles = {workload.name: dict(workload.profiles) for workload in workloads}
@@ -134,6 +144,9 @@ class Simulation:
         """Whether the scheduler has answered the last message, and the answer has been carried out."""
         self._reply_now = 0.0
         self._decisions: Iterator[Decision] = iter(())
+        self._step: Callable[[], list[Action]] = world.clock.step
+        """Advances the clock to what ends next."""
+        self._pause_s, self._at_pause = math.inf, _do_nothing
 
     dialect = Dialect()
 
@@ -142,7 +155,7 @@ class Simulation:
         return self._platform.machines
 
     def _make_arrivals(self, events: Sequence[Sequence[ExternalEvent]]) -> Arrivals:
-        return Arrivals(self.world, self._execution, self._workloads, events)
+        return Arrivals(self.world, self._execution, self.workloads, events)
 
     def _make_requests(self) -> Requests:
         return Requests(self.world, self._execution, self.arrivals)
@@ -165,20 +178,149 @@ class Simulation:
         try:
             events = self.start()
             while events:
-                if self._tells_power_only(events) and ignores_power():
-                    self._messages += 1
-                    self.answer(Reply(self.world.stamp, []))
-                else:
-                    self.answer(self._ask(decide, events))
+                self._pass_on(decide, events, ignores_power)
                 if progress is not None and self._messages % 256 == 0:
                     progress(self.arrivals.share_submitted)
                 events = self.listen()
-            ending = Ending.FINISHED if self.finished else Ending.DEADLOCK
-            if ending is Ending.FINISHED:
-                self._ask(decide, [SimulationEnds(self.world.stamp)])
+            ending = self._end(decide)
             return self._result(ending, time.perf_counter() - started)
         finally:
             self.discard()
+
+    def _pass_on(
+        self, decide: Decide, events: list[Event], ignores_power: Callable[[], bool] = lambda: False
+    ) -> None:
+        """Pass events to the scheduler, unless they only announce power that it ignores."""
+        world = self.world
+        if not world.jobs and self._tells_power_only(events) and ignores_power():
+            self._messages += 1
+            self.answer(Reply(world.stamp, []))
+        else:
+            self.answer(self._ask(decide, events))
+
+    def _end(self, decide: Decide) -> Ending:
+        """Notify the scheduler of the end, unless it is a deadlock."""
+        ending = Ending.FINISHED if self.finished else Ending.DEADLOCK
+        if ending is Ending.FINISHED:
+            self._ask(decide, [SimulationEnds(self.world.stamp)])
+        return ending
+
+    # --- a simulation that is continued several times from one moment ---
+
+    def pause_at(self, time_s: float, act: Callable[[], None]) -> None:
+        """Call ``act`` when all that happens by ``time_s`` (s) has happened, before the clock advances.
+
+        Nothing is called if the simulation is at rest before that time. ``act`` may set the next pause.
+        """
+        self._pause_s, self._at_pause = time_s, act
+        self._step = self._step_or_pause
+
+    def _step_or_pause(self) -> list[Action]:
+        clock = self.world.clock
+        while self._pause_s < clock.next_s() < math.inf:
+            act, self._pause_s, self._step = self._at_pause, math.inf, clock.step
+            act()
+        return clock.step()
+
+    def resume(
+        self,
+        decide: Decide,
+        goes_on: Callable[[], bool] = lambda: True,
+        ignores_power: Callable[[], bool] = lambda: False,
+    ) -> Ending | None:
+        """Continue from within a pause, without files, as long as ``goes_on`` is true before a message.
+
+        Returns None if it was not. The simulation that paused cannot be continued in this process afterwards.
+        """
+        self._pause_s, self._step = math.inf, self.world.clock.step
+        while goes_on():
+            if not (events := self.listen()):
+                return self._end(decide)
+            self._pass_on(decide, events, ignores_power)
+        return None
+
+    def replace_future(self, future: Future) -> None:
+        """Replace everything that the scheduler has not received yet; call it in a pause."""
+        jobs = self.world.jobs
+        for job_id, run_s in future.runs_s.items():
+            job = jobs[job_id]
+            self._execution.set_run_time(job, self._lasting(job.profile, run_s), run_s)
+        by_workload: dict[str, list[WorkloadJob]] = {}
+        runs_s: dict[str, float] = {}
+        for arrival in future.arrivals:
+            by_workload.setdefault(arrival.workload, []).append(arrival.job)
+            runs_s[arrival.job.id] = arrival.run_s
+        self.arrivals.replace_rest(
+            by_workload, partial(self._drawn_profile, runs_s), future.events, future.failures
+        )
+        if self.world.fallible is not None and not future.failures:
+            self.world.fallible.expect_none()
+
+    # --- a simulation that begins in the midst of a run (`from_session`) ---
+
+    def begin_at(self, time_s: float) -> None:
+        """Begin at a time (s) instead of 0, before anything has happened."""
+        self.world.clock.now = time_s
+        self.world.advance()
+        self.world.meter = Meter(0.0, 0.0, None)
+        self.world.meter.accrue(time_s)
+        self.world.meter.metered_at = time_s
+        self._reply_now = time_s
+
+    def resume_job(self, job: SimJob, hosts: HostSet, start_s: float) -> None:
+        """Let a job run that was started at ``start_s`` (s)."""
+        self._execution.resume(job, hosts, start_s)
+
+    def share_hosts(self) -> None:
+        """Let several jobs be on a host."""
+        self._execution.share_hosts()
+
+    def decided(self, decision: Decision) -> None:
+        """Carry out a decision that was made before."""
+        self._requests.apply[type(decision)](decision)
+
+    @property
+    def power_states(self) -> PowerStates:
+        """The switches of hosts under way."""
+        return self._power_states
+
+    def await_message(self) -> None:
+        """Let the server wait for what happens next; the scheduler has answered."""
+        self.world.mailbox.turn()
+        self.world.mailbox.put_rest()
+        self._ready = True
+
+    def break_hosts(self, hosts: HostSet) -> None:
+        """Let hosts break down now, in a pause: jobs on them fail. Raises InputError for unknown hosts."""
+        if self.world.fallible is None:
+            self.world.fallible = Fallible(self.world.machines.size)
+        self.arrivals.play_failure(HostFailure(self.world.now, HostFailureKind.BREAKS, hosts))
+
+    def repair_hosts(self, hosts: HostSet) -> None:
+        """Put hosts back into service now, in a pause. Raises InputError for unknown hosts."""
+        if self.world.fallible is None:
+            self.world.fallible = Fallible(self.world.machines.size)
+        self.arrivals.play_failure(HostFailure(self.world.now, HostFailureKind.REPAIRED, hosts))
+
+    def _drawn_profile(self, runs_s: Mapping[str, float], job: WorkloadJob) -> Profile:
+        workload = job.id.partition("!")[0]
+        return self._lasting(self.world.profiles[workload][job.profile], runs_s[job.id])
+
+    def _lasting(self, profile: Profile, run_s: float) -> Homogeneous | Delay:
+        """Return a profile that takes ``run_s`` (s) at full speed, and computes if ``profile`` does."""
+        while isinstance(profile, Composed):
+            workload = next(some for some in self.world.profiles.values() if profile.sequence[0] in some)
+            profile = workload[profile.sequence[0]]
+        if isinstance(profile, Delay):
+            return Delay(profile.name, 0, run_s)
+        return Homogeneous(profile.name, 0, run_s * self.full_speed_flops)
+
+    @cached_property
+    def full_speed_flops(self) -> float:
+        """Mean speed of the hosts in P-state 0, flops/s."""
+        platform = self._platform.machines
+        speeds = np.array([kind.speeds_flops[0] for kind in platform.kinds])
+        return float(speeds[platform.kind_of].mean())
 
     def discard(self) -> None:
         """Remove the output files that have been begun, if the simulation is not run to its end."""
@@ -186,9 +328,9 @@ class Simulation:
             self.world.tracer.discard()
 
     def _tells_power_only(self, events: list[Event]) -> bool:
-        """Whether nothing is under way except announcements of power."""
+        """Whether, without jobs, nothing is under way except announcements of power."""
         world = self.world
-        under_way = world.jobs or world.switching or world.calls or self._requests.dynamic_open
+        under_way = world.switching or world.calls or self._requests.dynamic_open
         return not under_way and all(type(event) is PowerAnnounced for event in events)
 
     def _ask(self, decide: Decide, events: list[Event]) -> Reply:
@@ -230,8 +372,8 @@ class Simulation:
                 "sched-config": options.sched_config,
                 "forward-unknown-events": options.forward_unknown_events,
             },
-            workloads={w.name: w.path for w in self._workloads},
-            profiles={w.name: w.raw_profiles for w in self._workloads},
+            workloads={w.name: w.path for w in self.workloads},
+            profiles={w.name: w.raw_profiles for w in self.workloads},
             allow_compute_sharing=options.compute_sharing,
             allow_storage_sharing=options.storage_sharing,
         )
@@ -247,7 +389,8 @@ class Simulation:
         world, mailbox = self.world, self.world.mailbox
         if mailbox.is_quiet() and reply.now <= world.now:
             for decision in self._decisions:
-                self._check(decision)
+                if decision.timestamp > reply.now:
+                    raise _late(decision, reply.now)
                 self._requests.apply[type(decision)](decision)
                 if not mailbox.is_quiet():
                     break
@@ -257,18 +400,13 @@ class Simulation:
         self._go_on()
         mailbox.put_rest()
 
-    def _check(self, decision: Decision) -> None:
-        if decision.timestamp > self._reply_now:
-            raise DecisionRefused(
-                f"timestamp {decision.timestamp:g} should be lower than or equal to now={self._reply_now:g}."
-            )
-
     def _go_on(self) -> None:
         """Put the reply's next decision, or its end, into the mailbox at its time."""
         decision = next(self._decisions, None)
         at = self._reply_now
         if decision is not None:
-            self._check(decision)
+            if decision.timestamp > at:
+                raise _late(decision, at)
             at = decision.timestamp
         world = self.world
         if at > world.now and (wait_s := self.dialect.takes_time(at) - world.now) > 0.0:
@@ -304,15 +442,18 @@ class Simulation:
                     return self._told()
             elif self._ready and world.outbox:
                 return self._told()
-            elif ended := world.clock.step():
-                self._wave(ended)
+            elif ended := self._step():
+                world.advance()
+                first, *others = ended
+                if others or world.clock.short or not self._alone(first):
+                    self._wave(ended)
             else:
                 return []
 
     def _listen_from_afar(self) -> list[Event]:
         """Advance to the next message where Batsim's own messages take time."""
         clock = self.world.clock
-        while ended := clock.step():
+        while ended := self._step():
             clock.short.clear()  # steps end them here
             if self._wave_from_afar(ended):
                 return self._told()
@@ -353,21 +494,16 @@ class Simulation:
         self._ready = False
         world = self.world
         events, world.outbox = world.outbox, []
-        if world.untold:
-            for job in world.untold:
-                del world.jobs[job.request.id]
-            world.untold.clear()
+        for event in events:
+            if type(event) is JobCompleted:
+                del world.jobs[event.job_id]
         return events
 
     def _wave(self, ended: list[Action]) -> None:
         """Handle what ends in one step of the clock."""
-        world = self.world
-        world.advance()
-        if len(ended) == 1 and self._alone(ended[0]):
-            return
         at_once, later = self._by_round(ended)
         for action in at_once:
-            self._woken(action, world.mailbox.put)
+            self._woken(action, self.world.mailbox.put)
         if later:
             self._send_later(later, self._end_later(later))
         if self._execution.late:
@@ -435,13 +571,11 @@ class Simulation:
                 put(item)
 
     def _alone(self, action: Action) -> bool:
-        """Handle the only end of a step at once if the server would also take it at once.
+        """Handle the only end of a step at once, as the server would take it: the mailbox is quiet.
 
         This is the usual case, and cheaper than going through the mailbox. Returns whether it was handled.
         """
         kind, subject = action.kind, action.subject
-        if not self.world.mailbox.is_quiet():
-            return False
         if kind == LEAF:
             if self._execution.leaf_ended(subject, action):
                 self.world.tell_end(subject)
@@ -663,12 +797,16 @@ def refuse_formulas(workloads: Sequence[Workload]) -> None:
     for workload in workloads:
         ids = (job_id.partition("!")[2] for job_id in workload.jobs.ids)
         for kind, texts in (("job id", ids), ("profile", workload.profiles)):
-            if (text := next(filter(is_formula, texts), None)) is not None:
+            if (text := first_formula(texts)) is not None:
                 raise InputError(
                     workload.path,
                     f"found the {kind} {text!r}, which a spreadsheet would run as a formula when it opens the"
                     " CSV files: choose another name, or run without -e",
                 )
+
+
+def _late(decision: Decision, now: float) -> DecisionRefused:
+    return DecisionRefused(f"timestamp {decision.timestamp:g} should be lower than or equal to now={now:g}.")
 
 
 def _round(action: Action, unmetered: int) -> int:

@@ -20,7 +20,7 @@ from beasy_sched.protocol.json_numbers import (
     as_batsim_reads,
 )
 from beasy_sched.simulator.clock import StepClock
-from beasy_sched.simulator.machines import NOBODY, STATES, Fallible, Machines, Meter, ModeTable
+from beasy_sched.simulator.machines import NOBODY, STATES, UNAVAILABLE, Fallible, Machines, Meter, ModeTable
 from beasy_sched.simulator.mailbox import Mailbox
 from beasy_sched.simulator.outputs import Tally, Tracer
 from beasy_sched.simulator.simulated_jobs import SimJob, powers
@@ -43,6 +43,9 @@ class SimulationOptions:
     forgotten."""
     compute_sharing: bool = False
     """Allow several jobs on a host (``--enable-compute-sharing``)."""
+    host_parts: bool = False
+    """Allow several jobs on a host, each with a separate part, so that none slows another down; a host
+    with jobs draws full power. Batsim has no such option."""
     storage_sharing: bool = True
     """Whether jobs share storage hosts: only sent to the scheduler."""
     forward_unknown_events: bool = False
@@ -72,6 +75,8 @@ class World:
     """The state of a simulation."""
 
     __slots__ = (
+        "_energy_rows",
+        "_states_rows",
         "before_time_passes",
         "calls",
         "clock",
@@ -93,7 +98,6 @@ class World:
         "table",
         "tally",
         "tracer",
-        "untold",
     )
 
     def __init__(
@@ -112,6 +116,8 @@ class World:
         self.dialect = dialect
         self.decimals = dialect.decimals
         self.tracer = tracer
+        self._states_rows = None if tracer is None else tracer.states_rows
+        self._energy_rows = None if tracer is None else tracer.energy_rows
         self.profiles = profiles
         """Profiles by workload and name."""
         self.table = ModeTable(
@@ -136,8 +142,6 @@ class World:
         """The clock as Batsim prints it."""
         self.jobs: dict[str, SimJob] = {}
         """Jobs that have been submitted, and whose end has not been reported."""
-        self.untold: list[SimJob] = []
-        """Jobs whose ends are in the outbox."""
         self.outbox: list[Event] = []
         """Events of the next message."""
         self.switching = 0
@@ -177,6 +181,10 @@ class World:
         self.now = now = self.clock.now
         self.stamp = round(now, self.decimals)
 
+    def stop_tracing(self) -> None:
+        """Write nothing to the files any more."""
+        self.tracer = self._states_rows = self._energy_rows = None
+
     def meter_row(self, kind: str) -> None:
         """Meter all hosts, and write a row of the energy file."""
         if not self.energy:
@@ -185,17 +193,16 @@ class World:
         energy_j = meter.meter_all(self.now)
         if kind == "e":
             self.tally.energy_at_last_end_j = energy_j
-        if self.tracer is not None:
-            self.tracer.energy(self.now, energy_j, kind, meter.wattmin_w)
+        if self._energy_rows is not None:
+            self._energy_rows.append((self.now, energy_j, kind, meter.wattmin_w))
 
     def states_row(self) -> None:
         """Write a row of the machine-states file."""
-        if self.tracer is not None:
-            self.tracer.machine_states(self.now, self.machines.counts)
+        if self._states_rows is not None:
+            self._states_rows.append((self.now, *self.machines.counts[:UNAVAILABLE]))
 
     def tell_end(self, job: SimJob) -> None:
         """Write the row of a job that has ended, and report its end to the scheduler."""
         if self.tracer is not None:
             self.tracer.job(job)
-        self.untold.append(job)
         self.outbox.append(JobCompleted(self.stamp, job.request.id, job.end, job.alloc, job.return_code))

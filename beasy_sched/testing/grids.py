@@ -11,6 +11,8 @@ import numpy as np
 
 from beasy_sched.energy.calendar import Calendar
 from beasy_sched.energy.grid import Export, Foreseen, Grid, Known, Signal, Tariff, tariff_table
+from beasy_sched.energy.grid_charging import ChargeRule, GridRules, RateBelow, RateKind, within_hours
+from beasy_sched.energy.grid_peak import PeakPeriod, PeakPrice
 from beasy_sched.forecast.outlook import FileForecast
 from beasy_sched.forecast.weather import IssuedTable
 
@@ -41,6 +43,14 @@ class WorldGrid:
     prices: tuple[float, ...] = ()
     carbon: tuple[float, ...] = ()
     known: Known = Known.ALL
+    charge: str = ""
+    """Condition of the charge from the grid: ``price``, ``carbon`` or ``hours``; empty: none."""
+    up_to_soc_pct: float = 90.0
+    rests: bool = False
+    """Whether the battery rests while the price is at most `OFF_PEAK`."""
+    peak_w: float | None = None
+    """Import that the battery defends."""
+    peak_per_kw: float = 0.0
 
     @property
     def grid(self) -> Grid:
@@ -55,8 +65,23 @@ class WorldGrid:
             self.export_limit_w,
             self.feed_in_per_kwh,
             price=price,
-            carbon=self._signal(self.carbon),
+            carbon=(carbon := self._signal(self.carbon)),
+            rules=self._rules(price, carbon),
+            peak=PeakPrice(self.peak_per_kw, PeakPeriod.MONTH, CALENDAR) if self.peak_per_kw else None,
         )
+
+    def _rules(self, price: Foreseen | None, carbon: Foreseen | None) -> GridRules | None:
+        when: RateBelow | None = None
+        if self.charge == "hours":
+            when = within_hours(9, 10, CALENDAR)
+        elif self.charge == "carbon" and carbon is not None:
+            when = RateBelow(carbon, 250.0, RateKind.CARBON)
+        elif self.charge == "price" and price is not None:
+            when = RateBelow(price, 0.1)
+        rest = RateBelow(price, math.nextafter(OFF_PEAK, math.inf)) if self.rests and price else None
+        if when is None and rest is None and self.peak_w is None:
+            return None
+        return GridRules(None if when is None else ChargeRule(when, self.up_to_soc_pct), rest, self.peak_w)
 
     def _signal(self, values: tuple[float, ...]) -> Foreseen | None:
         if not values:
@@ -122,6 +147,19 @@ def small_grid(rng: np.random.Generator, hosts: int, steps: int, step_s: float) 
         prices=prices,
         carbon=carbon,
         known=Known(rng.choice([known.value for known in Known])),
+    )
+
+
+def with_rules(rng: np.random.Generator, grid: WorldGrid, hosts: int) -> WorldGrid:
+    """Return the grid with rules for the battery, and a price of the peak."""
+    shaves = bool(rng.random() < 0.3)
+    return replace(
+        grid,
+        charge=str(rng.choice(["price", "carbon", "hours", "hours", ""])),
+        up_to_soc_pct=float(rng.choice([40.0, 80.0, 90.0])),
+        rests=not shaves and bool(rng.random() < 0.5),
+        peak_w=float(rng.choice([20.0, 45.0])) * hosts if shaves else None,
+        peak_per_kw=float(rng.choice([0.0, 12.0])),
     )
 
 

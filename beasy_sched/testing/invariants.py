@@ -11,11 +11,18 @@ import numpy as np
 
 from beasy_sched.energy.grid import Export
 from beasy_sched.engine.power_side import PowerSide, TraceRow
+from beasy_sched.engine.session_words import (
+    GUARD_RULES,
+    NEVER_FREE,
+    NO_HOST_ASKED,
+    RUN_OVER,
+    TOO_MANY_HOSTS_ASKED,
+)
 from beasy_sched.model.decisions import ExecuteJob
 from beasy_sched.model.host_states import HostState
 from beasy_sched.model.jobs import JobState
 from beasy_sched.simulator import Ending
-from beasy_sched.testing.grids import WorldGrid, mean_of
+from beasy_sched.testing.grids import CALENDAR, WorldGrid, mean_of
 from beasy_sched.testing.witness import BrokenInvariant, require
 from beasy_sched.testing.worlds import PLAIN, STEP_S, SmallWorld, WorldRun
 
@@ -23,10 +30,10 @@ RESERVE: Final = [HostState.ASLEEP, HostState.SWITCHING_OFF, HostState.SWITCHING
 MOMENT_J: Final = 100.0 * 2e-3
 """Most energy of one server in 2 ms, J: a kill is 1 ms late, and so may be the end of a step."""
 WAYS_OUT: Final = (
-    "the run is over",
-    "asks for no host",
-    "asks for more hosts than there are",
-    "waits for jobs that never come",
+    RUN_OVER,
+    NO_HOST_ASKED,
+    TOO_MANY_HOSTS_ASKED,
+    NEVER_FREE,
 )
 """Rules by which a job ends without a start, regardless of its predecessors."""
 
@@ -44,7 +51,7 @@ UNSERVED: Final = (
     " wake as many hosts as view.budget.grant_wakes returns"
 )
 DEPARTURES: Final = "deviations from the hydrogen plan have a reason in the trace"
-METERED: Final = "imported, green and unserved power equals the demand of servers and base load"
+METERED: Final = "imported, green and unserved power equals the demand of servers, cooling and base load"
 PAID: Final = "imports and exports stay within their limits, and are billed"
 UNLIMITED: Final = "with an unlimited grid, all demand is served, and the guard never acts"
 PREDECESSORS: Final = "a job starts after its predecessors have finished and its think time is over, or never"
@@ -89,7 +96,7 @@ def check_reasons(done: WorldRun) -> None:
     """Check that each rejected, postponed or killed job is counted for the rule in the log."""
     states = outcome_of(done)
     last = {(each.what, each.job): each.rule for each in done.witness.actions}
-    for state, found in done.session.reasons.items():
+    for state, counted in done.session.reasons.items():
         jobs = [job for job, end in states.items() if end == state.value]
         what = "kill" if state is JobState.KILLED else "reject"
         rules = Counter(last.get((what, job), "") for job in jobs)
@@ -98,7 +105,7 @@ def check_reasons(done: WorldRun) -> None:
             rules.pop(WAYS_OUT[0], None)
             rules.pop("", None)
             rules += Counter(last.get(("postpone", job), "") for job in over)
-        require(found == rules, REASONS, f"{state.value}: {found}, where the log has {rules}")
+        require(counted == rules, REASONS, f"{state.value}: {counted}, where the log has {rules}")
 
 
 def power_of(done: WorldRun) -> PowerSide:
@@ -114,7 +121,8 @@ def check_storage(world: SmallWorld, done: WorldRun) -> None:
     require(len(trace) == len(world.production_w), FINISHED, f"{len(trace)} steps")
     uses = np.diff([np.zeros(5), *done.uses_j], axis=0)
     for row, use_j in zip(trace, uses, strict=True):
-        record, reserve_j = row.record, float(use_j[RESERVE].sum()) + world.base_w * row.record.dt_s
+        record, (always_w, pue) = row.record, world.load_at(row.start_s)
+        reserve_j = float(use_j[RESERVE].sum()) * pue + always_w * record.dt_s
         at = f"at {row.start_s:g} s"
         require(record.relative_residual <= 1e-6, BALANCE, f"a residual of {record.relative_residual:g} {at}")
         level = f"{record.soc_after_pct:g} % {at}"
@@ -140,25 +148,26 @@ def _check_unserved(world: SmallWorld, row: TraceRow, reserve_j: float) -> None:
     end_s = row.start_s + record.dt_s
     away = (*world.outages, *world.breakdowns)
     outside = sum(first < end_s <= last + record.dt_s for first, last, _ in away)
-    stuck_j = record.dt_s * (PLAIN.idle_w[0] * world.plain + 50.0 * world.hosts * (outside > 0))
+    pue = world.load_at(row.start_s)[1]
+    stuck_j = pue * record.dt_s * (PLAIN.idle_w[0] * world.plain + 50.0 * world.hosts * (outside > 0))
     gusts = [world.production_w[int(row.start_s / STEP_S + 0.01)]]
     dropped_j, left = 0.0, [(t, w) for t, w in sorted(world.gusts) if row.start_s < t < end_s]
     for when, watts in left:
         dropped_j += max(gusts[-1] - watts, 0.0) * (end_s - when)
         gusts.append(watts)
     unserved_j = record.unserved_w * record.dt_s
-    bound_j = stuck_j + dropped_j + MOMENT_J * world.hosts + 1e-3
-    found = (
+    bound_j = stuck_j + dropped_j + pue * MOMENT_J * world.hosts + 1e-3
+    violation = (
         f"{unserved_j:g} J unserved at {row.start_s:g} s, of which {reserve_j + bound_j:g} J are unavoidable"
     )
-    require(unserved_j <= reserve_j + bound_j, UNSERVED, found)
+    require(unserved_j <= reserve_j + bound_j, UNSERVED, violation)
     if unserved_j > bound_j:
         limited = record.discharge_w >= battery.discharge_limit_w * (1 - 1e-9)
         least_j = 0.0 if world.grid is None else battery.min_j
         empty = record.battery_after_j <= least_j + 1e-6 * battery.capacity_j
-        require(limited or empty, BALANCE, f"{found}, with {record.soc_after_pct:g} % in the battery")
+        require(limited or empty, BALANCE, f"{violation}, with {record.soc_after_pct:g} % in the battery")
         used = world.grid is None or record.import_w == world.grid.import_limit_w
-        require(used, BALANCE, f"{found}, and an import of {record.import_w:g} W")
+        require(used, BALANCE, f"{violation}, and an import of {record.import_w:g} W")
 
 
 def check_hydrogen(world: SmallWorld, done: WorldRun) -> None:
@@ -173,8 +182,8 @@ def check_hydrogen(world: SmallWorld, done: WorldRun) -> None:
         require(as_planned or record.deviations, DEPARTURES, f"none {at}")
 
 
-def _same(found: float, expected: float, least: float) -> bool:
-    return math.isclose(found, expected, rel_tol=1e-6, abs_tol=least)
+def _same(actual: float, expected: float, least: float) -> bool:
+    return math.isclose(actual, expected, rel_tol=1e-6, abs_tol=least)
 
 
 def check_metering(world: SmallWorld, done: WorldRun) -> None:
@@ -185,13 +194,19 @@ def check_metering(world: SmallWorld, done: WorldRun) -> None:
     for row in power_of(done).trace:
         record, at = row.record, f"at {row.start_s:g} s"
         arriving_w = record.renew_w + record.discharge_w + record.fuel_cell_w
-        kept_w = record.charge_w + record.electrolyzer_w + record.curtailed_w + record.export_w
-        used_w, taken_w = arriving_w - kept_w, record.demand_w + record.base_w
+        stored_w = record.charge_w - record.grid_charge_w + record.electrolyzer_w
+        kept_w = stored_w + record.curtailed_w + record.export_w
+        always_w, pue = world.load_at(row.start_s)
+        used_w, taken_w = arriving_w - kept_w, pue * record.demand_w + always_w
         scale_w = arriving_w + record.import_w + taken_w
-        gap_w = abs(record.import_w + used_w + record.unserved_w - taken_w)
+        gap_w = abs(record.import_w - record.grid_charge_w + used_w + record.unserved_w - taken_w)
         require(gap_w <= 1e-9 * scale_w, METERED, f"{gap_w:g} W more or less {at}")
         require(abs(record.green_w - used_w) <= 1e-9 * scale_w, METERED, f"{record.green_w:g} W green {at}")
-        require(record.base_w == world.base_w, METERED, f"a base load of {record.base_w:g} W {at}")
+        is_base = math.isclose(record.base_w, always_w, rel_tol=1e-9, abs_tol=1e-9)
+        require(is_base, METERED, f"a base load of {record.base_w:g} W {at}")
+        cooling_w = (pue - 1.0) * record.demand_w
+        is_cooling = math.isclose(record.cooling_w, cooling_w, rel_tol=1e-9, abs_tol=1e-9 * scale_w)
+        require(is_cooling, METERED, f"cooling of {record.cooling_w:g} W {at}")
         if world.grid is None:
             nothing = row.metered is None and record.import_w == record.export_w == 0
             require(nothing, METERED, f"an import or export without a grid {at}")
@@ -201,11 +216,11 @@ def check_metering(world: SmallWorld, done: WorldRun) -> None:
         served = all(row.record.unserved_w == 0 for row in power_of(done).trace)
         require(served, UNLIMITED, "power that is unserved")
         rules = {action.rule for action in done.witness.actions}
-        require(not any(rule.startswith("guard") for rule in rules), UNLIMITED, rules)
+        require(not rules.intersection(GUARD_RULES), UNLIMITED, rules)
 
 
 def _check_bill(grid: WorldGrid, row: TraceRow) -> None:
-    """Check limits, that the grid charges no storage, and cost, revenue and carbon against the prices."""
+    """Check limits, that the grid charges only by its rule, and cost, revenue and carbon by the prices."""
     record, bill, at = row.record, row.metered, f"at {row.start_s:g} s"
     if bill is None:
         raise BrokenInvariant(PAID, f"no bill {at}")
@@ -213,9 +228,11 @@ def _check_bill(grid: WorldGrid, row: TraceRow) -> None:
     require(0 <= record.import_w <= grid.import_limit_w, PAID, f"an import of {record.import_w:g} W {at}")
     require(0 <= record.export_w <= most_w, PAID, f"an export of {record.export_w:g} W {at}")
     if record.import_w > 0:
-        alone = record.charge_w == record.export_w == record.curtailed_w == 0
+        stored = record.charge_w > 0 and record.grid_charge_w == 0
+        alone = not stored and record.export_w == record.curtailed_w == 0
         require(alone, PAID, f"an import that is stored, exported or curtailed {at}")
     start_s, end_s = row.start_s, row.start_s + record.dt_s
+    _check_grid_charge(grid, row)
     price = grid.mean_price(start_s, end_s)
     import_kwh, export_kwh = (w * record.dt_s / 3.6e6 for w in (record.import_w, record.export_w))
     earned = {Export.NONE: 0.0, Export.FEED_IN: grid.feed_in_per_kwh, Export.NET: price}[grid.export]
@@ -224,10 +241,30 @@ def _check_bill(grid: WorldGrid, row: TraceRow) -> None:
     require(paid, PAID, f"a cost of {bill.cost:g} and a revenue of {bill.revenue:g} {at}")
     if grid.carbon:
         grams = import_kwh * mean_of(grid.carbon, start_s, end_s)
-        told = bill.carbon_g is not None and math.isclose(bill.carbon_g, grams, rel_tol=1e-9, abs_tol=1e-12)
+        carbon_agrees = bill.carbon_g is not None and math.isclose(
+            bill.carbon_g, grams, rel_tol=1e-9, abs_tol=1e-12
+        )
     else:
-        told = bill.carbon_g is None
-    require(told, PAID, f"{bill.carbon_g} g of carbon {at}")
+        carbon_agrees = bill.carbon_g is None
+    require(carbon_agrees, PAID, f"{bill.carbon_g} g of carbon {at}")
+
+
+def _check_grid_charge(grid: WorldGrid, row: TraceRow) -> None:
+    """Check that the grid charges only by its rule, a part of the import, and not beyond its level."""
+    record, at = row.record, f"at {row.start_s:g} s"
+    within = 0 <= record.grid_charge_w <= min(record.import_w, record.charge_w) * (1 + 1e-9)
+    require(within, PAID, f"a charge of {record.grid_charge_w:g} W from the grid {at}")
+    if record.grid_charge_w > 0:
+        level = f"a charge from the grid to {record.soc_after_pct:g} % {at}"
+        require(record.soc_after_pct <= grid.up_to_soc_pct * (1 + 1e-9), LEVELS, level)
+        middle = CALENDAR.local(row.start_s + record.dt_s / 2)
+        span_s = row.start_s, row.start_s + record.dt_s
+        cheap, clean = (
+            grid.mean_price(*span_s) < 0.1,
+            bool(grid.carbon) and mean_of(grid.carbon, *span_s) < 250,
+        )
+        by_rule = {"hours": middle.hour == 9, "price": cheap, "carbon": clean}.get(grid.charge, False)
+        require(by_rule, PAID, f"a charge from the grid beyond its rule ({grid.charge or 'none'}) {at}")
 
 
 def check_workflows(world: SmallWorld, done: WorldRun) -> None:
@@ -277,7 +314,7 @@ def predecessors(world: SmallWorld, early: Collection[str] = ()) -> dict[str, li
     ``early`` are the jobs that, according to the run, could not wait for lower phases submitted later.
     """
     members = [dict(job.members) for job in world.jobs]
-    found: dict[str, list[str]] = {}
+    names_of: dict[str, list[str]] = {}
     for place, own in enumerate(members):
         names: list[str] = []
         if own.get("phase", 0) < 0:
@@ -294,8 +331,8 @@ def predecessors(world: SmallWorld, early: Collection[str] = ()) -> dict[str, li
                 and (f"w0!{place}" not in early or world.jobs[other].subtime <= world.jobs[place].subtime)
             ]
         if names:
-            found[f"w0!{place}"] = names
-    return found
+            names_of[f"w0!{place}"] = names
+    return names_of
 
 
 def check_energy(done: WorldRun) -> None:
@@ -316,4 +353,4 @@ def check_guard(done: WorldRun) -> None:
     openings = set(done.witness.openings)
     for action in done.witness.actions:
         if action.now not in openings:
-            require(not action.rule.startswith("guard"), GUARD_AT_STEPS, action)
+            require(action.rule not in GUARD_RULES, GUARD_AT_STEPS, action)

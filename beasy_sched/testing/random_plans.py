@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from beasy_sched.energy.server_energy import CellEnergies
-from beasy_sched.energy.site import Site
-from beasy_sched.energy.storage import (
+from beasy_sched.energy.devices.hydrogen import (
     Hold,
     HydrogenSpec,
-    StorageState,
     electrolyzer_power,
     fuel_cell_power,
     level_after_step,
 )
+from beasy_sched.energy.server_energy import CellEnergies
+from beasy_sched.energy.site import Site
+from beasy_sched.energy.storage import StorageState
 from beasy_sched.model.host_power import PowerModel
 from beasy_sched.model.platform import Platform, ServerKind
 from beasy_sched.planner.forecast import full_draw_w

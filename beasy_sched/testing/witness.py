@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from beasy_sched.engine.actions import Facts
+from beasy_sched.engine.actions import Facts, Offer
 from beasy_sched.engine.guard import StepBudget
+from beasy_sched.engine.placement import offered
 from beasy_sched.errors import BeasyError
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
@@ -23,6 +24,7 @@ FACTS = "every fact of the decision log is a string or a finite number"
 LEGAL_STARTS = "a job starts once, on the requested number of hosts, all on, idle and in service"
 LEGAL_SWITCHES = "hosts switch from a settled state, and sleep only if no job runs on them"
 LEFT_ALONE = "a host that failed to wake is not woken again for some time"
+WITHIN_OFFERS = "no more servers are on than offered, except for those that have a job or are switching"
 LEGAL_ENDS = "only running jobs are killed, and only waiting ones rejected"
 
 
@@ -106,6 +108,17 @@ class Witness:
         for decision in reply.decisions:
             self._sees.get(type(decision), self._ignore)(decision)
 
+    def check_offers(self, offers: Sequence[Offer], platform: Platform) -> None:
+        """Check that no idle server that can sleep is on beyond ``offers`` of the kinds of ``platform``."""
+        for row, kind in enumerate(platform.kinds):
+            if kind.sleep is None or not any(offer.kind == kind.name for offer in offers):
+                continue
+            mine = platform.kind_of == row
+            idle = int(np.count_nonzero(mine & (self.state == IDLE) & self.here))
+            busy = int(np.count_nonzero(mine & (self.state == BUSY)))
+            most, on = offered(offers, kind.name, self.now), idle + busy
+            require(not idle or on <= most, WITHIN_OFFERS, f"{on} of {kind.name}, {most} offered")
+
     def _ignore(self, event: object) -> None:
         pass
 
@@ -119,8 +132,9 @@ class Witness:
 
     def _changed(self, event: e.ResourceStateChanged) -> None:
         ids = event.resources.ids
-        switching = np.isin(self.state[ids], (FALLING, WAKING))
         asleep = self._sleep[ids] == event.state
+        # an earlier change of speed may be acknowledged while a host falls asleep
+        switching = (self.state[ids] == WAKING) | ((self.state[ids] == FALLING) & asleep)
         lost = ids[asleep & (self.state[ids] == WAKING)]
         self.not_come += len(lost)
         self._alone_until_s[lost] = event.timestamp + self._retry_s
@@ -153,9 +167,9 @@ class Witness:
             self.state[ids] = FALLING
         else:
             kinds = np.unique(self.platform.kind_of[ids]).tolist()
-            known = all(decision.state in self.platform.kinds[kind].computing for kind in kinds)
+            are_computing = all(decision.state in self.platform.kinds[kind].computing for kind in kinds)
             woken = self.state[ids] == ASLEEP
-            require(known and self.here[ids[woken]].all(), LEGAL_SWITCHES, decision)
+            require(are_computing and self.here[ids[woken]].all(), LEGAL_SWITCHES, decision)
             rested = (self._alone_until_s[ids[woken]] <= self.now + TIME_TOLERANCE_S).all()
             require(rested, LEFT_ALONE, decision)
             self.state[ids[woken]] = WAKING

@@ -17,12 +17,19 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from msgspec import UNSET, UnsetType
 
 from beasy_sched.arrays import FloatArray
+from beasy_sched.energy.cooling import Cooling
+from beasy_sched.energy.devices.battery import NO_BATTERY, BatterySpec
+from beasy_sched.energy.devices.hydrogen import HydrogenSpec
+from beasy_sched.energy.grid import Signal
 from beasy_sched.energy.site import GuardMode, GuardSettings, Site
-from beasy_sched.energy.storage import NO_BATTERY, BatterySpec, HydrogenSpec, Storage
+from beasy_sched.energy.site_load import Course, LoadKnown
+from beasy_sched.energy.storage import Storage
 from beasy_sched.engine import Session, SessionOptions
 from beasy_sched.engine.lost import RETRY_S
+from beasy_sched.engine.placement import Placement
 from beasy_sched.engine.policy import Policy
 from beasy_sched.engine.power_side import EnergySource
 from beasy_sched.errors import BeasyError, DecisionRefused, InputError
@@ -38,6 +45,7 @@ from beasy_sched.model.decisions import Decision, Reply
 from beasy_sched.model.events import Message
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.platform import Platform, ServerKind, SleepState
+from beasy_sched.policies.offered_easy import OfferedEasy
 from beasy_sched.simulator import Simulation, SimulationOptions, SimulationResult
 from beasy_sched.simulator.batsim5_peer import Batsim5Simulation
 from beasy_sched.testing.grids import (
@@ -48,12 +56,15 @@ from beasy_sched.testing.grids import (
     at_one_instant,
     forecast_of,
     small_grid,
+    with_rules,
     with_terms,
 )
 from beasy_sched.testing.random_plans import small_hydrogen, world_plans
 from beasy_sched.testing.witness import Witness
 
 STEP_S = 60.0
+PUE = ((0.0, 1.05), (40.0, 1.5))
+"""PUE of worlds with cooling, by outside temperature (degrees Celsius)."""
 """Length of a world's steps, s."""
 _MOMENT_S = 2e-6
 """Events within this time have the same or neighbouring timestamps, which have six decimals."""
@@ -124,6 +135,8 @@ class SmallWorld:
     production_w: tuple[float, ...]
     """Production of each step, W."""
     soc_start_pct: float = 50.0
+    target_band_pct: float | UnsetType = UNSET
+    end_value_per_kwh: float | UnsetType = UNSET
     capacity_j: float = 50_000.0
     discharge_limit_w: float = 300.0
     mode: GuardMode = GuardMode.SHED
@@ -155,6 +168,12 @@ class SmallWorld:
 
     grid: WorldGrid | None = None
     base_w: float = 0.0
+    services_w: tuple[float, ...] = ()
+    """Services in each step; empty: none."""
+    temperature_c: tuple[float, ...] = ()
+    """Outside temperature in each step, from which the PUE follows; empty: no cooling."""
+    load_known: LoadKnown = LoadKnown.YESTERDAY
+    """Look-ahead of services and temperatures."""
     predicted_w: tuple[float, ...] = ()
     """The production expected by policies, one value for each `FORECAST_S`; empty: no forecast."""
 
@@ -183,6 +202,8 @@ class SmallWorld:
             else BatterySpec(
                 self.capacity_j,
                 soc_start_pct=self.soc_start_pct,
+                target_band_pct=self.target_band_pct,
+                end_value_per_kwh=self.end_value_per_kwh,
                 charge_limit_w=400.0,
                 discharge_limit_w=self.discharge_limit_w,
                 self_discharge_per_day=0.01,
@@ -191,7 +212,25 @@ class SmallWorld:
         guard = GuardSettings(self.mode, self.veto)
         storage = Storage(battery, self.hydrogen)
         window_s = STEP_S * len(self.production_w) / self.windows
-        return Site(storage, STEP_S, window_s, guard, grid, self.base_w, CALENDAR)
+        cooling = Cooling(PUE, self._course(self.temperature_c)) if self.temperature_c else None
+        services = self._course(self.services_w) if self.services_w else None
+        return Site(
+            storage, STEP_S, window_s, guard, grid, self.base_w, CALENDAR, cooling=cooling, services=services
+        )
+
+    def _course(self, by_step: tuple[float, ...]) -> Course:
+        times_s = STEP_S * np.arange(len(by_step) + 1, dtype=np.float64)
+        return Course(Signal(times_s, np.array(by_step)), self.load_known)
+
+    def load_at(self, start_s: float) -> tuple[float, float]:
+        """Return base load and services (W), and the PUE, of the step at a time, without the site's code."""
+        step = int(start_s / STEP_S + 0.01)
+        always_w = self.base_w + (self.services_w[step] if self.services_w else 0.0)
+        if not self.temperature_c:
+            return always_w, 1.0
+        (cold_c, least), (hot_c, most) = PUE
+        share = min(max((self.temperature_c[step] - cold_c) / (hot_c - cold_c), 0.0), 1.0)
+        return always_w, least + share * (most - least)
 
     @property
     def platform(self) -> Platform:
@@ -301,7 +340,11 @@ class HostsLost(BeasyError):
 
 
 def play_world(
-    world: SmallWorld, make: Callable[[], Policy], *, with_site: bool = True
+    world: SmallWorld,
+    make: Callable[[], Policy],
+    *,
+    with_site: bool = True,
+    placement: Placement = Placement.OWN,
 ) -> tuple[SmallWorld, WorldRun]:
     """Run policies created by ``make``, as in `run_world`, until a run reaches its end.
 
@@ -310,18 +353,25 @@ def play_world(
     """
     while True:
         try:
-            return world, run_world(world, make(), with_site=with_site)
+            return world, run_world(world, make(), with_site=with_site, placement=placement)
         except HostsLost as lost:
             world = lost.world
 
 
-def run_world(world: SmallWorld, policy: Policy, *, with_site: bool = True) -> WorldRun:
+def run_world(
+    world: SmallWorld,
+    policy: Policy,
+    *,
+    with_site: bool = True,
+    placement: Placement = Placement.OWN,
+) -> WorldRun:
     """Run a policy on a world in the embedded simulator, with a witness.
 
+    With external placement, an EASY scheduler places the jobs within the policy's offers.
     Raises HostsLost if Batsim aborts because of hosts that leave or return, and any error of the run.
     """
     witness = Witness(world.platform, world.retry_s)
-    session = session_of(world, policy, witness, with_site=with_site)
+    session = session_of(world, policy, witness, with_site=with_site, placement=placement)
     decisions: list[Decision] = []
     uses_j: list[FloatArray] = []
 
@@ -332,6 +382,8 @@ def run_world(world: SmallWorld, policy: Policy, *, with_site: bool = True) -> W
         if power is not None and len(power.trace) > len(uses_j):
             uses_j.append(power.account.energy_by_use_j.copy())
         witness.see(message, reply, None if power is None else power.budget)
+        if (power is None or power.is_open(message.now)) and not session.cluster.kill_pending.any():
+            witness.check_offers(session.offers, session.cluster.platform)  # otherwise nobody may act yet
         return reply
 
     try:
@@ -376,12 +428,19 @@ def _without_leaving_now(world: SmallWorld, witness: Witness) -> SmallWorld | No
 
 
 def session_of(
-    world: SmallWorld, policy: Policy, witness: Witness | None = None, *, with_site: bool = True
+    world: SmallWorld,
+    policy: Policy,
+    witness: Witness | None = None,
+    *,
+    with_site: bool = True,
+    placement: Placement = Placement.OWN,
 ) -> Session:
     """Return a session for a world, with its plans if the policy requires them."""
     log = None if witness is None else witness.log
+    placer = OfferedEasy() if placement is Placement.EXTERNAL else None
     if not with_site:
-        return Session(policy, SessionOptions(retry_s=world.retry_s), log)
+        options = SessionOptions(retry_s=world.retry_s, placement=placement, placer=placer)
+        return Session(policy, options, log)
     options = SessionOptions(
         site=world.site,
         plans=world_plans(world) if policy.needs_plan else None,
@@ -389,6 +448,8 @@ def session_of(
         windows=world.windows,
         energy=world.energy,
         retry_s=world.retry_s,
+        placement=placement,
+        placer=placer,
     )
     return Session(policy, options, log)
 
@@ -467,6 +528,41 @@ def green_world(rng: np.random.Generator, *, most_jobs: int = 25, steps: int = 1
         base_w=float(rng.choice([0.0, 0.0, 15.0, 85.0])),
         capacity_j=0.0 if grid is not None and rng.random() < 0.4 else world.capacity_j,
         predicted_w=tuple(guess.round(3).tolist()) if rng.random() < 0.7 else (),
+    )
+
+
+def loaded_world(rng: np.random.Generator, *, most_jobs: int = 25, steps: int = 18) -> SmallWorld:
+    """Generate a world of another kind, with services and cooling besides its servers, or one of them."""
+    draw = (random_world, rich_world, green_world)[rng.integers(3)]
+    world = draw(rng, most_jobs=most_jobs, steps=steps)
+    services = rng.uniform(0.0, 120.0, steps) * rng.choice([0.0, 1.0], steps, p=[0.2, 0.8])
+    which = rng.integers(3)
+    return world.but(
+        services_w=tuple(services.round(3).tolist()) if which != 1 else (),
+        temperature_c=tuple(rng.uniform(-15.0, 45.0, steps).round(2).tolist()) if which != 0 else (),
+        load_known=LoadKnown(rng.choice([known.value for known in LoadKnown])),
+    )
+
+
+def charging_world(rng: np.random.Generator, *, most_jobs: int = 25, steps: int = 18) -> SmallWorld:
+    """Generate a world whose battery has a grid with rules: it charges, rests or shaves, and a peak costs."""
+    world = green_world(rng, most_jobs=most_jobs, steps=steps)
+    grid = world.grid or small_grid(rng, world.hosts, steps, STEP_S)
+    return world.but(grid=with_rules(rng, grid, world.hosts), capacity_j=world.capacity_j or 50_000.0)
+
+
+def complete_world(rng: np.random.Generator, *, most_jobs: int = 25, steps: int = 18) -> SmallWorld:
+    """Generate a world with cooling, services, a grid with rules and a price of its peak, and a battery whose
+    target has a band and whose energy left has a value."""
+    world = charging_world(rng, most_jobs=most_jobs, steps=steps)
+    grid = world.grid
+    priced = grid is not None and bool(grid.tariff or grid.prices)
+    return world.but(
+        services_w=tuple(rng.uniform(0.0, 60.0, steps).round(3).tolist()),
+        temperature_c=tuple(rng.uniform(-15.0, 45.0, steps).round(2).tolist()),
+        load_known=LoadKnown(rng.choice([known.value for known in LoadKnown])),
+        target_band_pct=float(rng.choice([2.0, 10.0, 30.0])),
+        end_value_per_kwh=float(rng.choice([0.05, 0.4])) if priced else 0.0,
     )
 
 

@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from beasy_sched.arrays import FloatArray, IndexArray
-from beasy_sched.reports.samples import CONFIDENCE, interval
-from beasy_sched.reports.text_tables import TextTable
+from beasy_sched.plugins.campaigns.samples import CONFIDENCE, interval
+from beasy_sched.plugins.campaigns.text_tables import TextTable
 
 SLACK: Final = 1e-9
 """Amount by which a number may lie beyond a limit."""

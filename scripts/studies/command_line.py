@@ -16,12 +16,12 @@ import numpy as np
 from console import ENVIRONMENT, count
 
 from beasy_sched._version import __version__
-from beasy_sched.campaigns.campaign import Progress
-from beasy_sched.campaigns.workers import processors
 from beasy_sched.cli.options import print_line, width
 from beasy_sched.cli.progress import progress_bar
 from beasy_sched.formats.atomic import write_atomic
-from beasy_sched.reports.text_tables import TextTable, markdown_of
+from beasy_sched.plugins.campaigns.campaign import Progress
+from beasy_sched.plugins.campaigns.text_tables import TextTable, markdown_of
+from beasy_sched.plugins.campaigns.workers import processors
 from studies.comparison.study import TUNING_BELOW, Extent
 from studies.figures import Figures, write_figures
 

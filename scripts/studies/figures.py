@@ -17,12 +17,12 @@ from typing import Any, Final
 import numpy as np
 
 from beasy_sched.arrays import FloatArray
-from beasy_sched.energy.storage import BatterySpec
+from beasy_sched.energy.devices.battery import BatterySpec
 from beasy_sched.extras import load_optional
 from beasy_sched.forecast.quantiles import PowerBand
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.planner.forecast import Forecast
-from beasy_sched.reports.drawing import PALETTE
+from beasy_sched.plugins.reports.drawing import PALETTE
 
 ONE_COLUMN_IN: Final = 3.5
 TWO_COLUMNS_IN: Final = 7.16

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import msgspec
 
 from beasy_sched._version import __version__
-from beasy_sched.campaigns.campaign import Progress
-from beasy_sched.campaigns.campaign_table import RunColumn, parquet_of
-from beasy_sched.campaigns.folder import must_be_empty, read_ended
-from beasy_sched.campaigns.tasks import Attempt
-from beasy_sched.campaigns.workers import Executor, Failure, Task, work_through
 from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.extras import load_optional
 from beasy_sched.formats.atomic import hold_folder, write_atomic, write_inside
 from beasy_sched.formats.reading import read_bytes
+from beasy_sched.plugins.campaigns.campaign import Progress
+from beasy_sched.plugins.campaigns.campaign_table import RunColumn, parquet_of
+from beasy_sched.plugins.campaigns.folder import must_be_empty, read_ended
+from beasy_sched.plugins.campaigns.tasks import Attempt
+from beasy_sched.plugins.campaigns.workers import Executor, Failure, Task, work_through
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,7 +14,7 @@ import beasy_sched as bs
 from beasy_sched.errors import InputError
 from beasy_sched.formats.run_summary import BatteryLevels
 from beasy_sched.planner.plan import PlanStore
-from beasy_sched.reports.notebook import _thinned, sparkline
+from beasy_sched.plugins.reports.notebook import _thinned, sparkline
 
 
 def test_a_run_tells_its_main_figures(run: bs.Run) -> None:

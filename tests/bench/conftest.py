@@ -6,11 +6,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from bench.days import make_days
 from bench.traces import ROWS, TRACES, Inputs, command
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--traces", type=Path, help="folder of real SWF traces")
+    parser.addoption("--release", type=Path, help="wheel of the release to compare with")
     parser.addoption("--quick", action="store_true", help="leave out what takes longer than a minute")
 
 
@@ -45,6 +47,12 @@ def inputs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         return made[name]
 
     return make
+
+
+@pytest.fixture(scope="session")
+def days(tmp_path_factory: pytest.TempPathFactory) -> list[object]:
+    """Make three days of a site; return what `simulate` is told of them."""
+    return make_days(tmp_path_factory.mktemp("days"))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from beasy_sched.policies.greenslot.planning import QueuedTask, plan_round
-from beasy_sched.policies.greenslot.slots import Slots
+from beasy_sched.plugins.greenslot.planning import QueuedTask, plan_round
+from beasy_sched.plugins.greenslot.slots import Slots
 
 pytestmark = pytest.mark.bench
 

@@ -291,6 +291,7 @@ def test_a_battery_of_another_unit(
 # --- what is odd for a policy ---------------------------------------------------------------------------
 
 
+@pytest.mark.plugins("energy_budget")
 def test_a_budget_that_idle_servers_exceed(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Four servers of 62 W idle and 4.5 W asleep: 2.976 and 0.216 kWh in 12 h."""
     period = ("--policy", "energybud", "--period", "0:12h", "--site", str(place / "site.toml"))
@@ -308,6 +309,7 @@ def test_a_budget_that_idle_servers_exceed(place: Path, capsys: pytest.CaptureFi
     assert codes(place, capsys, *lowest, site="") == ["budget-low"]
 
 
+@pytest.mark.plugins("greenslot")
 def test_deadlines_that_slots_are_too_long_for(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Ten minutes for jobs of 100 s: in slots of an hour, only those that come as one starts have time."""
     jobs = [{**job(n, 600 * n), "deadline_s": 600 * n + 600} for n in range(24)]

@@ -70,6 +70,7 @@ def test_a_run_with_failures(place: Path, capsys: Out) -> None:
     assert (6000.0, "back", "2", "in service again") in rows
 
 
+@pytest.mark.plugins("reports")
 def test_what_explain_says_of_it(place: Path, capsys: Out) -> None:
     assert simulate(place, "--failures", str(place / "f.txt"), "--retry", "100s", "-q") == 1
     capsys.readouterr()
@@ -138,11 +139,12 @@ def test_a_line_that_cannot_be_read(place: Path, capsys: Out) -> None:
     assert "bad.txt:2: a failure could not be read: expected such as" in err
 
 
+@pytest.mark.plugins("reports")
 def test_the_report_shows_them(place: Path, tmp_path: Path) -> None:
     pytest.importorskip("pyarrow", reason="reports need pyarrow")
-    from beasy_sched.reports.page import Chart
-    from beasy_sched.reports.run_data import read_run_data
-    from beasy_sched.reports.server_charts import ServerState, gantt, server_heat
+    from beasy_sched.plugins.reports.page import Chart
+    from beasy_sched.plugins.reports.run_data import read_run_data
+    from beasy_sched.plugins.reports.server_charts import ServerState, gantt, server_heat
 
     assert simulate(place, "--failures", str(place / "f.txt"), "--retry", "100s", "-q") == 1
     run = read_run_data("run", str(place / "run"))

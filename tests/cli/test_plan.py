@@ -288,6 +288,7 @@ class TestSeason:
         assert result.exit_code == 0, result.output + str(result.exception)
         return site / "season.msgpack"
 
+    @pytest.mark.plugins("reports")
     def test_the_horizon_is_planned_and_its_windows_take_their_targets(self, site: Path) -> None:
         pytest.importorskip("matplotlib", reason="figures need matplotlib")
         more = (

@@ -39,6 +39,7 @@ def test_a_site_needs_the_daemons_own_account(place: Path, capsys: pytest.Captur
     assert simulate(place, *site, "--energy", "model") == 0
 
 
+@pytest.mark.plugins("energy_budget")
 def test_a_budget_is_measured(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert simulate(place, "--policy", "energybud", "--budget", "60%", "--period", "0:1d") == 2
     assert "remove --no-power-actions and --no-metering" in capsys.readouterr().err

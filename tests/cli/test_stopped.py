@@ -296,8 +296,8 @@ def test_killed_at_random_moments(place: Path, out: Path, command: str) -> None:
         endpoint = free_endpoint()
         files = ("-p", "p.xml", "-w", "w.json", "--events", "power.txt", "--forward-unknown-events", "-E")
         return [
-            started(place, "batsim", *files, "-s", endpoint, "-e", "out/run", "-q", "--timeout", "20"),
-            started(place, "serve", "-s", endpoint, "--site", "default", "-e", "out/run", "--timeout", "20"),
+            started(place, "batsim", *files, "-s", endpoint, "-e", "out/run", "-q", "--timeout", "300"),
+            started(place, "serve", "-s", endpoint, "--site", "default", "-e", "out/run", "--timeout", "300"),
         ]
 
     def end(processes: list[subprocess.Popen[str]]) -> list[str]:

@@ -39,7 +39,7 @@ class Faulty(Easy):
 
 def until_written(daemon: Serving) -> None:
     """Wait until the daemon has written its files."""
-    deadline_s = time.monotonic() + 60
+    deadline_s = time.monotonic() + 300
     while "run_failed_summary.json" not in daemon.files():
         assert time.monotonic() < deadline_s
         time.sleep(0.01)

@@ -369,10 +369,10 @@ def has_ipv6() -> bool:
 @pytest.mark.skipif(not has_ipv6(), reason="no IPv6 here")
 @pytest.mark.parametrize("endpoint", ["tcp://[::1]:0", "tcp://[::]:0"])
 def test_ipv6(endpoint: str) -> None:
-    with Daemon(endpoint, timeout_s=20) as daemon:
+    with Daemon(endpoint, timeout_s=300) as daemon:
         served = threading.Thread(target=lambda: daemon.serve(ObservedSession(Session(make_policy("easy")))))
         served.start()
-        scheduler = ZmqScheduler(reachable(daemon.endpoint), timeout_s=20)
+        scheduler = ZmqScheduler(reachable(daemon.endpoint), timeout_s=300)
         begins, end = batsim4.decode_message(BEGIN), batsim4.decode_message(END)
         assert scheduler(begins).now == begins.now
         scheduler(end)

@@ -145,7 +145,7 @@ def test_the_bytes_are_what_they_are_called(name: str) -> None:
 @pytest.mark.sampled
 @pytest.mark.parametrize("sent", BYTES.values(), ids=BYTES)
 def test_bytes_before_during_and_after(tmp_path: Path, sent: Words) -> None:
-    with serving(tmp_path, "--timeout", "20") as daemon, contextlib.ExitStack() as strangers:
+    with serving(tmp_path, "--timeout", "300") as daemon, contextlib.ExitStack() as strangers:
         strangers.enter_context(raw_strangers(daemon.endpoint, [sent] * 3))
         with Peer(daemon.endpoint) as peer:
             assert peer.decisions(BEGIN) == []
@@ -169,7 +169,7 @@ def test_all_at_once_with_keep_serving(tmp_path: Path) -> None:
 @pytest.mark.sampled
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: zmq.SocketType(kind).name)
 def test_sockets_of_other_kinds(tmp_path: Path, kind: int) -> None:
-    with serving(tmp_path, "--timeout", "20") as daemon, contextlib.ExitStack() as strangers:
+    with serving(tmp_path, "--timeout", "300") as daemon, contextlib.ExitStack() as strangers:
 
         def junk() -> None:
             for frames in KINDS[kind]:
@@ -272,7 +272,7 @@ def begin_and_end(endpoint: str) -> None:
 
 def test_many_comings_and_goings_before_the_first_message() -> None:
     """The simulator is not taken for one of those that had its file descriptor, or for one that has gone."""
-    with Daemon("tcp://127.0.0.1:0", timeout_s=20) as served:
+    with Daemon("tcp://127.0.0.1:0", timeout_s=300) as served:
         port = int(served.endpoint.rpartition(":")[2])
         for _ in range(700):
             socket.create_connection(("127.0.0.1", port), 10).close()
@@ -288,7 +288,7 @@ def test_many_comings_and_goings_before_the_first_message() -> None:
 
 def test_a_crowd_that_was_there_before_the_simulator() -> None:
     """Its first message has come: it is no longer one of the newest of too many."""
-    with Daemon("tcp://127.0.0.1:0", timeout_s=20) as served:
+    with Daemon("tcp://127.0.0.1:0", timeout_s=300) as served:
         crowd = [(ZMTP_1[:1],)] * (MOST_CONNECTIONS + 50)
         with raw_strangers(served.endpoint, crowd):
             simulator = threading.Thread(target=begin_and_end, args=(served.endpoint,))
@@ -384,7 +384,7 @@ def test_a_simulator_whose_message_never_ends(monkeypatch: pytest.MonkeyPatch) -
                 sent.append(part)
                 time.sleep(0.002)
 
-    with Daemon("tcp://127.0.0.1:0", timeout_s=20) as served:
+    with Daemon("tcp://127.0.0.1:0", timeout_s=300) as served:
         peer = threading.Thread(target=talk, args=(served.endpoint,))
         peer.start()
         with pytest.raises(PeerError, match=r"the simulator sent more than .* before it was answered"):
@@ -412,7 +412,7 @@ def test_most_of_the_time_messages_are_read_however_long_a_look_takes(
             peer.ask(END)
 
     monkeypatch.setattr(daemon_module, "too_many", slow)
-    with Daemon("tcp://127.0.0.1:0", timeout_s=20) as served:
+    with Daemon("tcp://127.0.0.1:0", timeout_s=300) as served:
         peer = threading.Thread(target=talk, args=(served.endpoint,))
         peer.start()
         served.serve(ObservedSession(Session(make_policy("fcfs"))))
@@ -435,7 +435,7 @@ def test_a_long_simulation_of_one_connection_is_not_too_much(monkeypatch: pytest
                 peer.ask(b'{"now":5,"events":[]%s}' % (b" " * 10_000))
             peer.ask(END)
 
-    with Daemon("tcp://127.0.0.1:0", timeout_s=20) as served:
+    with Daemon("tcp://127.0.0.1:0", timeout_s=300) as served:
         peer = threading.Thread(target=talk, args=(served.endpoint,))
         peer.start()
         served.serve(ObservedSession(Session(make_policy("fcfs"))))

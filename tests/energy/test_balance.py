@@ -7,18 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beasy_sched.energy.balance import Deviation, settle_step, step_headroom_j
-from beasy_sched.energy.storage import (
+from beasy_sched.energy.devices.battery import BatterySpec, LossConvention
+from beasy_sched.energy.devices.hydrogen import (
     HIGHER_HEATING_VALUE_J_PER_KG,
     LOWER_HEATING_VALUE_J_PER_KG,
     NO_HYDROGEN,
-    BatterySpec,
     Hold,
     HydrogenPlan,
     HydrogenSpec,
-    LossConvention,
-    Storage,
-    StorageState,
 )
+from beasy_sched.energy.storage import Storage, StorageState
 from beasy_sched.errors import ConfigError
 
 KWH = 3.6e6

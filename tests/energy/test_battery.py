@@ -5,9 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beasy_sched.energy.storage import (
+from beasy_sched.energy.devices.battery import (
     BatterySpec,
-    FieldError,
     LevelProjection,
     LossConvention,
     charge_power_limit,
@@ -16,6 +15,7 @@ from beasy_sched.energy.storage import (
     project_levels_j,
     project_need_j,
 )
+from beasy_sched.energy.fields import FieldError
 
 KWH = 3.6e6
 BATTERY = BatterySpec(100 * KWH, charge_limit_w=25e3, discharge_limit_w=50e3)

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from beasy_sched.energy.balance import settle_step, step_headroom_j
 from beasy_sched.energy.calendar import Calendar
+from beasy_sched.energy.devices.battery import NO_BATTERY, BatterySpec
+from beasy_sched.energy.fields import FieldError
 from beasy_sched.energy.grid import (
     Announced,
     Export,
@@ -21,7 +23,7 @@ from beasy_sched.energy.grid import (
     meter,
     tariff_table,
 )
-from beasy_sched.energy.storage import NO_BATTERY, BatterySpec, FieldError, Storage, StorageState
+from beasy_sched.energy.storage import Storage, StorageState
 from beasy_sched.errors import ConfigError
 
 HOUR, DAY, KWH = 3600.0, 86_400.0, 3.6e6

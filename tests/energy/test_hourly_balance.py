@@ -11,8 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from beasy_sched.energy.balance import settle_step
+from beasy_sched.energy.devices.battery import NO_BATTERY, BatterySpec
+from beasy_sched.energy.devices.hydrogen import HydrogenSpec
 from beasy_sched.energy.hourly_balance import balance_hours
-from beasy_sched.energy.storage import NO_BATTERY, BatterySpec, HydrogenSpec, Storage
+from beasy_sched.energy.storage import Storage
 from beasy_sched.units import JOULES_PER_KWH
 
 HOUR_S = 3600.0

@@ -2,13 +2,13 @@ import math
 
 import pytest
 
-from beasy_sched.energy.storage import (
-    FieldError,
+from beasy_sched.energy.devices.hydrogen import (
     HydrogenSpec,
     electrolyzer_power,
     fuel_cell_power,
     level_after_step,
 )
+from beasy_sched.energy.fields import FieldError
 
 SPEC = HydrogenSpec(
     tank_kg=10,

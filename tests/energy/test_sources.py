@@ -2,8 +2,8 @@ import math
 
 import pytest
 
+from beasy_sched.energy.fields import FieldError
 from beasy_sched.energy.production_sources import PvPlant, WindTurbine
-from beasy_sched.energy.storage import FieldError
 
 
 def test_the_turbine_s_curve_at_and_around_its_corners():

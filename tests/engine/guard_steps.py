@@ -24,7 +24,7 @@ PLAIN = ServerKind("plain", (100.0,), (50.0,), (50.0,), (100.0,))
 
 def at_soc_min(count: int = 4, first_w: float = 1000.0, **options: object) -> Talk:
     """A session in its first step, at SoC_min, with power enough for it; the battery hardly charges."""
-    known = {key: options.pop(key) for key in ("power_actions", "kinds") if key in options}
+    known = {key: options.pop(key) for key in ("power_actions", "guard_kills", "kinds") if key in options}
     site = small_battery(**{"soc_pct": 20.0, "charge_w": 1e-9, **options})
     talk = Talk(count=count, site=site, energy=EnergySource.MODEL, **known)
     talk.at(0.0, production(0.0, first_w))

@@ -20,14 +20,16 @@ from talk import (
 )
 from worlds import FAST, plans_of
 
+from beasy_sched.energy.devices.hydrogen import Hold, HydrogenSpec
 from beasy_sched.energy.site import GuardMode
-from beasy_sched.energy.storage import Hold, HydrogenSpec, Storage
+from beasy_sched.energy.storage import Storage
 from beasy_sched.engine.actions import SetPState
 from beasy_sched.engine.guard import _fewest
 from beasy_sched.engine.power_side import EnergySource
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
 from beasy_sched.model.host_states import HostState
+from beasy_sched.model.jobs import Job
 from beasy_sched.model.platform import Platform
 from beasy_sched.policies.registry import make_policy
 
@@ -121,6 +123,14 @@ def test_then_jobs_are_killed_and_their_servers_sleep() -> None:
     ]
 
 
+def test_a_guard_that_may_not_kill_only_puts_idle_servers_to_sleep() -> None:
+    talk = at_soc_min(guard_kills=False)
+    talk.run_job(1.0, "a", "0-1")
+    next_step(talk, (2 * BUSY_J + 2 * FALLING_J - 1) / 60)
+    assert rows(talk) == [(SLEEP, "", "2-3")]
+    assert talk.session.view.budget.headroom_j == pytest.approx(-1.0, abs=1e-3)
+
+
 def test_a_server_that_is_waking_sleeps_as_soon_as_it_can() -> None:
     talk = at_soc_min(count=1)
     talk.put_to_sleep(0.0, "0")
@@ -170,6 +180,40 @@ SAVED_J = BUSY_J - FALLING_J
 )
 def test_shed_kills_those_that_spent_least_and_nobody_needlessly(short_j: float, killed: list[str]) -> None:
     talk = three_jobs(GuardMode.SHED)
+    next_step(talk, (4 * BUSY_J - short_j) / 60)
+    assert [job for action, job, _ in rows(talk) if action == "kill"] == [f"w0!{x}" for x in killed]
+
+
+class Losses:
+    """What the kill of each job costs, s, and the notice of kills."""
+
+    def __init__(self, a: float, b: float, c: float, notice_s: float = 0.0) -> None:
+        self._loses_s = {"w0!a": a, "w0!b": b, "w0!c": c}
+        self._notice_s = notice_s
+
+    def loses_s(self, job: Job) -> float:
+        return self._loses_s[job.id]
+
+    def notice_s(self, job: Job) -> float:
+        return self._notice_s
+
+
+@pytest.mark.parametrize(
+    ("losses", "short_j", "killed"),
+    [
+        (Losses(5.0, 1.0, 3.0), 1.0, ["b"]),
+        (Losses(5.0, 1.0, 3.0), 2 * SAVED_J + 1, ["b", "c"]),
+        (Losses(5.0, 1.0, 3.0), 3 * SAVED_J + 1, ["b", "c", "a"]),
+        (Losses(1.0, 2.0, 3.0), SAVED_J + 1, ["b"]),  # a alone is too little, and not needed besides b
+        (Losses(1.0, 1.0, 1.0), SAVED_J + 1, ["c", "a"]),  # as without restarts
+        (Losses(1.0, 1.0, 1.0, notice_s=30.0), SAVED_J / 2 - 1, ["c", "a"]),  # each saves less
+    ],
+)
+def test_where_jobs_come_back_those_that_lose_least_for_the_energy_are_killed(
+    losses: Losses, short_j: float, killed: list[str]
+) -> None:
+    talk = three_jobs(GuardMode.SHED)
+    talk.session.power.guard.restarts = losses
     next_step(talk, (4 * BUSY_J - short_j) / 60)
     assert [job for action, job, _ in rows(talk) if action == "kill"] == [f"w0!{x}" for x in killed]
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from talk import ASLEEP, Talk, completed, hosts, killed, only, start, submitted
 
 from beasy_sched.engine.actions import Kill, SetPState
+from beasy_sched.engine.agenda import Agenda, Turn
 from beasy_sched.engine.policy import View
 from beasy_sched.engine.pstate_commands import Kills
 from beasy_sched.model import decisions as d
@@ -74,15 +77,15 @@ def test_it_is_killed_once_however_often_it_is_asked_for() -> None:
 
 
 def test_a_kill_under_way_is_not_sent_again_with_a_later_one() -> None:
-    kills = Kills()
+    due = Agenda().enter(Turn.KILLS)
+    kills = Kills(due)
     jobs = [Job(e.JobRequest(f"w0!{name}", 0.0, 1)) for name in "ab"]
     kills.add(jobs[0], "rule", 10.0)
     assert kills.due(10.001) == ("w0!a",)
     kills.add(jobs[1], "rule", 10.001)
-    assert kills.next_call_s == pytest.approx(10.002)
+    assert due.at_s == pytest.approx(10.002)
     assert kills.due(10.002) == ("w0!b",)
-    assert kills.next_call_s is None
-    assert kills
+    assert due.at_s == math.inf
     for job in jobs:
         kills.ended(job.id)
     assert not kills.jobs

@@ -7,6 +7,7 @@ from talk import Talk, production, small_battery, submitted
 
 from beasy_sched.engine.power_side import EnergySource
 from beasy_sched.engine.session import RUNS, WITHDRAWN
+from beasy_sched.engine.session_words import ENGINE_WORDS, NOT_STARTED
 from beasy_sched.errors import PeerError
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
@@ -14,7 +15,14 @@ from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.jobs import JobState
 from beasy_sched.outputs.files import trace_csv
 from beasy_sched.policies.registry import make_policy
-from beasy_sched.protocol.notices import JOB_RUNS, JOB_WITHDRAWN, LEVELS_MEASURED, notice
+from beasy_sched.protocol.notices import (
+    JOB_NOT_STARTED,
+    JOB_RUNS,
+    JOB_WITHDRAWN,
+    LEVELS_MEASURED,
+    QUEUE_ORDER,
+    notice,
+)
 
 
 def withdrawn(now: float, job: str) -> e.Notify:
@@ -115,3 +123,45 @@ def test_what_cannot_run_already_is_refused(job: str, where: str, told: str) -> 
     talk = Talk(make_policy("fcfs"), count=3)
     with pytest.raises(PeerError, match=f"NOTIFY job_runs: .*{told}"):
         talk.at(0.0, submitted(0.0, "1", 2), runs(0.0, job, where))
+
+
+# --- the order of the queue, and starts that fail -----------------------------------------------------------
+
+
+def ordered(now: float, *jobs: str) -> e.Notify:
+    return notice(now, QUEUE_ORDER, {"type": QUEUE_ORDER, "jobs": [f"w0!{job}" for job in jobs]})
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "easy"])
+def test_waiting_jobs_have_the_order_that_was_told(policy: str) -> None:
+    """Also after a pass that has found no host, whose reservation is that of the job that was first."""
+    talk = Talk(make_policy(policy), count=2)
+    talk.at(0.0, *(submitted(0.0, job, 2) for job in ("1", "2", "3", "4")))
+    talk.at(1.0, submitted(1.0, "5", 2), ordered(1.0, "4", "unknown", "2"))
+    assert [job.id for job in talk.session.cluster.queue] == ["w0!3", "w0!5", "w0!4", "w0!2"]
+    started = []
+    for at, ended in enumerate("1354", 2):
+        talk.at(at, e.JobCompleted(at, f"w0!{ended}", e.JobEnd.SUCCESS, HostSet.parse("0-1")))
+        started += [*talk.session.cluster.running]
+    assert started == ["w0!3", "w0!5", "w0!4", "w0!2"]
+
+
+def test_a_reservation_is_that_of_the_job_that_is_first_now() -> None:
+    """Narrow jobs that would delay it are not backfilled; those that do not are."""
+    talk = Talk(make_policy("easy"), count=4)
+    talk.at(0.0, submitted(0.0, "1", 2), submitted(0.0, "2", 4), submitted(0.0, "3", 3))
+    talk.at(1.0, ordered(1.0, "2"))
+    assert talk.session.cluster.running.keys() == {"w0!1"}
+    talk.at(2.0, submitted(2.0, "4", 1))
+    assert talk.session.cluster.running.keys() == {"w0!1", "w0!4"}
+
+
+def test_a_start_that_fails_is_logged_with_its_reason() -> None:
+    talk = Talk(make_policy("fcfs"), count=2)
+    talk.at(0.0, submitted(0.0, "1", 2))
+    fields = {"type": JOB_NOT_STARTED, "job_id": "w0!1", "reason": "QOSMaxJobsPerUserLimit"}
+    talk.at(30.0, notice(30.0, JOB_NOT_STARTED, fields),
+            e.JobCompleted(30.0, "w0!1", e.JobEnd.KILLED, HostSet.parse("0-1")))  # fmt: skip
+    assert (30.0, "kill", "w0!1", "0-1", NOT_STARTED) in talk.log
+    assert not talk.session.cluster.running
+    assert "({reason})" in ENGINE_WORDS["kill", NOT_STARTED].sentence

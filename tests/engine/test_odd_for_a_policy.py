@@ -39,6 +39,7 @@ def test_power_without_a_site_is_told_once() -> None:
     assert seen_before.session.warnings == []
 
 
+@pytest.mark.plugins("energy_budget")
 def test_a_budget_below_what_idle_servers_use() -> None:
     """Four servers of 50 W: 2000 J in ten seconds."""
     options = {"period_end": 10, "budget": "1999 J"}
@@ -47,6 +48,7 @@ def test_a_budget_below_what_idle_servers_use() -> None:
     assert Talk(make_policy("energybud", {**options, "budget": "2000 J"})).session.warnings == []
 
 
+@pytest.mark.plugins("greenslot")
 def test_deadlines_that_slots_are_too_long_for() -> None:
     talk = Talk(make_policy("conventional", {"slot_s": 900.0}))
     for number, deadline_s in enumerate((500, 1005, 80)):

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from talk import Talk, small_battery
 
+from beasy_sched.energy.devices.battery import NO_BATTERY
 from beasy_sched.energy.grid import Foreseen, Grid, Signal
 from beasy_sched.energy.site import Site
-from beasy_sched.energy.storage import NO_BATTERY, Storage
+from beasy_sched.energy.storage import Storage
 from beasy_sched.engine.power_side import EnergySource
 from beasy_sched.errors import PeerError
 from beasy_sched.model import events as e

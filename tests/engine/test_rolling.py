@@ -6,14 +6,16 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 from small_site import SmallSite, small_site
 
 from beasy_sched.engine import Session
+from beasy_sched.engine.agenda import Agenda, Turn
 from beasy_sched.engine.observed import ObservedSession
-from beasy_sched.engine.replanning import PlanAnswer, PlanOutcome, Replanning
+from beasy_sched.engine.replanning import Replanning
 from beasy_sched.formats.batsim_workload import expected_jobs
 from beasy_sched.formats.power_series import read_power_series
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
@@ -23,7 +25,7 @@ from beasy_sched.planner.plan import Plan, PlanStore
 from beasy_sched.planner.process import PlannerSetup, solve
 from beasy_sched.planner.replan_sources import first_request
 from beasy_sched.planner.replanner import Replanner
-from beasy_sched.planner.requests import PlanRequest
+from beasy_sched.planner.requests import PlanAnswer, PlanRequest
 from beasy_sched.planner.windows import ReplanRule
 from beasy_sched.run.settings import RunSettings, build_session
 
@@ -57,24 +59,25 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     return Prepared(files, settings, rule, setup, PlanStore(first.plans))
 
 
+Fate = Callable[[int], dict[str, Any] | None]
+"""How the planning of a request fails, by its number: members of its answer; None where it is made."""
+
+
 @dataclass
 class FakePlanner:
-    """Plans here and at once; ``fate`` may say what else becomes of a request."""
+    """Plans here and at once, unless ``fate`` says otherwise."""
 
     setup: PlannerSetup
-    fate: Callable[[int], PlanAnswer | None] = lambda number: None
+    fate: Fate = lambda number: None
     asked: list[PlanRequest] = field(default_factory=list)
 
     def ask(self, request: PlanRequest) -> None:
         self.asked.append(request)
 
     def answer(self, limit_s: float, stopped: object = None) -> PlanAnswer:
-        answer = self.fate(len(self.asked))
-        if answer is not None:
-            return answer
-        solution = solve(self.setup, self.asked[-1])
-        outcome = PlanOutcome.MADE if solution.plans else PlanOutcome.FAILED
-        return PlanAnswer(outcome, solution.plans, solution.problem)
+        failure = self.fate(len(self.asked))
+        request = self.asked[-1]
+        return solve(self.setup, request) if failure is None else PlanAnswer(request, **failure)
 
     def close(self) -> None:
         pass
@@ -90,7 +93,7 @@ class Ran:
 def run(
     prepared: Prepared,
     policy: str = "beasy",
-    fate: Callable[[int], PlanAnswer | None] = lambda n: None,
+    fate: Fate = lambda n: None,
     **rule: object,
 ) -> Ran:
     lines: list[tuple] = []
@@ -118,7 +121,7 @@ def test_each_window_is_planned_from_the_levels_that_were_there(prepared: Prepar
     assert replanning is not None
     assert ran.session.ended
     assert [asked.start_s for asked in ran.planner.asked] == [21_600.0, 43_200.0, 64_800.0]
-    assert replanning.count(PlanOutcome.MADE) == 3
+    assert replanning.count("made") == 3
     levels_j = {row.start_s + row.record.dt_s: row.record.battery_after_j for row in power.trace}
     capacity_j = power.site.storage.battery.capacity_j
     for asked in ran.planner.asked:
@@ -149,14 +152,14 @@ def test_the_rest_of_a_window_can_be_planned(prepared: Prepared):
     assert [len(asked.parts) for asked in ran.planner.asked] == [2] * 8 + [1] * 3
     replanning = ran.session.replanning
     assert replanning is not None
-    assert replanning.count(PlanOutcome.MADE) == 11
+    assert replanning.count("made") == 11
 
 
-FATES: dict[str, Callable[[int], PlanAnswer | None]] = {
-    "never": lambda n: PlanAnswer(PlanOutcome.FAILED, problem="it rained"),
-    "late": lambda n: PlanAnswer(PlanOutcome.LATE, problem="it was late"),
-    "second": lambda n: None if n > 1 else PlanAnswer(PlanOutcome.FAILED, problem="it rained"),
-    "empty": lambda n: PlanAnswer(PlanOutcome.MADE),
+FATES: dict[str, Fate] = {
+    "never": lambda n: {"problem": "it rained"},
+    "late": lambda n: {"problem": "it was late", "is_late": True},
+    "second": lambda n: None if n > 1 else {"problem": "it rained"},
+    "empty": lambda n: {},
 }
 
 
@@ -169,7 +172,7 @@ def test_a_planner_that_fails_loses_nothing(prepared: Prepared, policy: str, fat
     assert replanning is not None
     assert session.ended
     assert sum(session.outcomes.counts().values()) == session.submitted
-    failed = replanning.count(PlanOutcome.FAILED) + replanning.count(PlanOutcome.LATE)
+    failed = replanning.count("failed") + replanning.count("late")
     assert failed >= 1
     assert [w for w in session.warnings if "the previous one stays in effect" in w]
     told = [line for line in ran.lines if line[1] == "plan"]
@@ -177,7 +180,7 @@ def test_a_planner_that_fails_loses_nothing(prepared: Prepared, policy: str, fat
     if fate == "second":
         # Tried again an hour later, for the rest of the window.
         assert [asked.start_s for asked in ran.planner.asked][:2] == [21_600.0, 25_200.0]
-        assert replanning.count(PlanOutcome.MADE) == 3
+        assert replanning.count("made") == 3
     else:
         # There was a plan for the second window, but none for the rest, which is asked for once an hour.
         assert replanning.plans.end_s == 43_200.0
@@ -188,8 +191,8 @@ def test_a_planner_that_fails_loses_nothing(prepared: Prepared, policy: str, fat
 def test_a_gap_in_the_plans_is_closed_when_a_later_one_comes(prepared: Prepared):
     """Windows 0 and 1 are planned; then nothing until 13 hours."""
 
-    def fate(number: int) -> PlanAnswer | None:
-        return None if number >= 8 else PlanAnswer(PlanOutcome.FAILED, problem="it rained")
+    def fate(number: int) -> dict[str, Any] | None:
+        return None if number >= 8 else {"problem": "it rained"}
 
     ran = run(prepared, fate=fate)
     replanning = ran.session.replanning
@@ -241,6 +244,6 @@ def test_the_states_planned_before_a_step(step: int, count: int, rows: list[int]
     """The last ``count`` steps before it, none of them before time 0, as far as they are planned."""
     site = SimpleNamespace(step_s=60.0, steps=4)
     rule = SimpleNamespace(every_steps=4)
-    replanning = Replanning(rule, FourSteps(), site, None, 2)  # type: ignore[arg-type]
+    replanning = Replanning(rule, FourSteps(), site, None, 2, Agenda().enter(Turn.PLAN))  # type: ignore[arg-type]
     found = replanning._planned_states(step, count)
     assert ([] if found is None else found.tolist()) == FourSteps.states[rows].tolist()

@@ -9,7 +9,8 @@ import pytest
 from talk import Talk, completed, only, production, small_battery, start, submitted
 from worlds import FAST, plans_of
 
-from beasy_sched.energy.storage import Hold, HydrogenSpec, Storage
+from beasy_sched.energy.devices.hydrogen import Hold, HydrogenSpec
+from beasy_sched.energy.storage import Storage
 from beasy_sched.engine import Session, SessionOptions
 from beasy_sched.engine.actions import SetPState
 from beasy_sched.engine.power_side import EnergySource, Open, Over, Waiting

@@ -26,7 +26,7 @@ def told(*powers: tuple[float, float, object]) -> Talk:
 
 
 def suns(talk: Talk) -> list[float | None]:
-    return [row.sun_w for row in talk.session.power.trace]
+    return [row.parts_w["sun"] for row in talk.session.power.trace]
 
 
 def test_means_over_steps() -> None:
@@ -46,12 +46,12 @@ def test_no_power_has_no_sun_in_it() -> None:
 def test_the_column_of_the_trace() -> None:
     talk = told((0.0, 100.0, 60.0), (30.0, 100.0, None), (60.0, 100.0, 10.0), (120.0, 0.0, None))
     power = talk.session.power
-    assert power.production.sun_told
-    rows = [*csv.DictReader(trace_csv(power.trace, sun=power.production.sun_told).splitlines())]
+    assert power.inputs.told == {"sun"}
+    rows = [*csv.DictReader(trace_csv(power.trace, sources=power.inputs.told).splitlines())]
     assert [(row["renewable_w"], row["sun_w"]) for row in rows] == [("100.0", ""), ("100.0", "10.0")]
     untold = told((0.0, 100.0, None), (60.0, 0.0, None)).session.power
-    assert not untold.production.sun_told
-    assert "sun_w" not in trace_csv(untold.trace, sun=untold.production.sun_told)
+    assert not untold.inputs.told
+    assert "sun_w" not in trace_csv(untold.trace, sources=untold.inputs.told)
 
 
 @pytest.mark.parametrize("sun_w", [-1.0, 101.0, "1", True, float("nan")])

@@ -1,4 +1,4 @@
-"""Jobs of workflows that are refused as they come, and what becomes of those that wait for them."""
+"""Jobs of workflows that are refused as they come, and treatment of those that wait for them."""
 
 from __future__ import annotations
 

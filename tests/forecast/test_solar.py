@@ -218,6 +218,13 @@ def test_sticky_does_not_judge_before_nine_or_after_sixteen():
     assert predict(SolarModel(history(days), sticky=True), 18, late, CLOUD)[0] == pytest.approx(50.0)
 
 
+def test_sticky_judges_hours_up_to_sixteen():
+    seen = seen_until(16, **{f"h{hour}": 50.0 for hour in range(9, 14)}, h14=100.0, h15=100.0)
+    sunny = day_of(100.0)
+    model = SolarModel(history([(SUN, sunny), (CLOUD, sunny / 2)] * 20), sticky=True)
+    assert predict(model, 16, seen, CLOUD)[0] == pytest.approx(100.0)  # only at 16:00 was method 2 better
+
+
 # --- properties -----------------------------------------------------------------------------------------
 
 DAYS = 45

@@ -43,6 +43,15 @@ def test_columns_return_the_jobs_that_they_were_made_of(jobs):
         columns[len(jobs)]
 
 
+@given(jobs, st.slices(40))
+def test_columns_are_a_sequence_in_parts(jobs, some):
+    columns = JobColumns.of(jobs)
+    assert columns[some] == jobs[some]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("beasy_sched.formats.batsim_jobs._PART", 2)
+        assert [*columns] == jobs
+
+
 @given(jobs)
 def test_jobs_are_sorted_by_time_then_by_id(jobs):
     assert JobColumns.of(jobs).sorted()[:] == sorted(jobs, key=lambda job: (job.subtime, job.id))

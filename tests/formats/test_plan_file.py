@@ -129,7 +129,11 @@ def test_states_of_many_servers_are_small(tmp_path: Path) -> None:
     zeros, level = np.zeros(steps), np.full(steps + 1, FIRST.power.battery_j[0])
     power = replace(
         FIRST.power,
-        **{field.name: zeros for field in fields(FIRST.power) if field.name not in ("import_w", "base_w")}
+        **{
+            field.name: zeros
+            for field in fields(FIRST.power)
+            if field.name not in ("import_w", "base_w", "services_w", "pue", "grid_charge_w", "others")
+        }
         | {"battery_j": level, "hydrogen_kg": level * 0},
     )
     plan = replace(FIRST, power=power, servers=servers, load_uncertainty=zeros, renew_uncertainty=zeros)

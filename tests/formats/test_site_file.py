@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from beasy_sched.energy.battery_life import LMO, BatteryLife, data_sheet_cell
+from beasy_sched.energy.devices.battery import LossConvention
+from beasy_sched.energy.devices.hydrogen import Hold
 from beasy_sched.energy.grid import Known
 from beasy_sched.energy.site import GuardMode
-from beasy_sched.energy.storage import Hold, LossConvention
 from beasy_sched.errors import InputError
 from beasy_sched.formats.site_file import default_site, default_site_text, parse_site, read_site
 
@@ -142,7 +143,7 @@ def test_a_way_of_holding_that_nobody_knows():
         (
             "[guard]",
             "[gard]",
-            "gard: no such field, expected one of battery, hydrogen, grid, load, time",
+            "gard: no such field, expected one of battery, hydrogen, grid, cooling, load, time",
         ),
         ("[guard]", "[guard", "is not valid TOML"),
     ],

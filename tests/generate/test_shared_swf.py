@@ -1,4 +1,4 @@
-"""What becomes of every real trace; the counts were taken with a separate awk program."""
+"""Treatment of every real trace; the counts were taken with a separate awk program."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from worlds import FAST, SLOW
 
+from beasy_sched.engine.policy import View
 from beasy_sched.errors import PeerError, PolicyError
 from beasy_sched.model.cluster import Cluster
 from beasy_sched.model.events import JobRequest
@@ -101,6 +102,17 @@ def test_a_job_starts_once() -> None:
     cluster.end(job.id, JobState.FINISHED, 1.0)
     with pytest.raises(PolicyError, match="w0!a is finished"):
         cluster.start(job, HostSet.of([1]), 1.0)
+
+
+def test_the_work_of_running_jobs() -> None:
+    """On a fast and a slow host, a job proceeds at the pace of the slow one."""
+    cluster = Cluster(platform())
+    one, both = submit(cluster), submit(cluster, "b", res=2)
+    cluster.start(one, HostSet.of([0]), 1.0)
+    cluster.start(both, HostSet.of([1, 4]), 2.0)
+    fast, slow = (float(cluster.speed_flops(ids(host))[0]) for host in (0, 4))
+    assert fast > slow
+    np.testing.assert_allclose(cluster.work_flops([one, both], 8.0), [7.0 * fast, 6.0 * slow])
 
 
 def test_a_job_that_was_never_submitted_cannot_start() -> None:
@@ -306,10 +318,11 @@ def test_random_lives(seed: int) -> None:
 def test_what_may_let_a_waiting_job_start_is_told() -> None:
     """A job's end, a waiting job that leaves, a host that comes back or wakes; not a job's start."""
     cluster = Cluster(platform(fast=2, slow=0))
+    view = View(cluster)
     first, second = submit(cluster, "a"), submit(cluster, "b")
-    seen = cluster.availability_version
+    seen = view.availability_version
     cluster.start(first, HostSet.of([0]), 0.0)
-    assert cluster.availability_version == seen
+    assert view.availability_version == seen
     for happens in (
         lambda: cluster.drop(second, JobState.REJECTED),
         lambda: cluster.end(first.id, JobState.FINISHED, 1.0),
@@ -320,8 +333,19 @@ def test_what_may_let_a_waiting_job_start_is_told() -> None:
         lambda: cluster.request(ids(0), SLEEP),
     ):
         happens()
-        assert cluster.availability_version > seen
-        seen = cluster.availability_version
+        assert view.availability_version > seen
+        seen = view.availability_version
+
+
+def test_only_hosts_that_change_can_be_ready_for_a_command() -> None:
+    cluster = Cluster(platform(fast=2, slow=0))
+    first, second = submit(cluster, "a"), submit(cluster, "b")
+    seen = cluster.hosts_version
+    cluster.start(first, HostSet.of([0]), 0.0)
+    cluster.drop(second, JobState.REJECTED)
+    assert cluster.hosts_version == seen
+    cluster.end(first.id, JobState.FINISHED, 1.0)
+    assert cluster.hosts_version > seen
 
 
 def test_hosts_that_a_job_was_to_leave_are_left_when_it_has_ended() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beasy_sched.arrays import all_of, any_of, is_rising, total
+from beasy_sched.arrays import all_of, any_of, are_places, total
 from beasy_sched.model.hosts import HostSet, one_host
 
 sets = st.sets(st.integers(0, 400), max_size=60)
@@ -55,10 +55,11 @@ def test_equal_sets_are_equal_and_hash_alike(a: set[int], b: set[int]) -> None:
     assert 1000 not in one
 
 
-@given(st.lists(st.integers(0, 6), max_size=6), st.sampled_from((0, 100)))
-def test_rising_is_sorted_and_each_once(ids: list[int], more: int) -> None:
-    ids = [*range(-more, 0), *ids]
-    assert is_rising(np.array(ids, dtype=np.intp)) == (ids == sorted(set(ids)))
+@given(st.lists(st.integers(-1, 6), max_size=6), st.sampled_from((0, 100)), st.integers(0, 7))
+def test_places_are_sorted_each_once_and_below_the_size(ids: list[int], more: int, size: int) -> None:
+    ids = [*range(more), *(more + each for each in ids)]
+    expected = ids == sorted(set(ids)) and set(ids) <= {*range(more + size)}
+    assert are_places(np.array(ids, dtype=np.intp), more + size) == expected
 
 
 @pytest.mark.parametrize(

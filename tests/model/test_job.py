@@ -23,8 +23,8 @@ from beasy_sched.model.jobs import (
 
 S = JobState
 LEGAL = {
-    S.WAITING: {S.RUNNING, S.POSTPONED, S.REJECTED},
-    S.RUNNING: {S.FINISHED, S.FAILED, S.WALLTIME_REACHED, S.KILLED, S.UNFINISHED},
+    S.WAITING: {S.RUNNING, S.POSTPONED, S.REJECTED, S.UNFINISHED},
+    S.RUNNING: {S.FINISHED, S.FAILED, S.WALLTIME_REACHED, S.KILLED, S.UNFINISHED, S.CAME_BACK},
 }
 
 
@@ -47,7 +47,7 @@ def test_every_transition(now: JobState, then: JobState) -> None:
 
 def test_each_end_of_batsim_leads_to_a_final_state() -> None:
     assert set(ENDS) == set(JobEnd)
-    assert set(ENDS.values()) == LEGAL[S.RUNNING] - {S.UNFINISHED}
+    assert set(ENDS.values()) == LEGAL[S.RUNNING] - {S.UNFINISHED, S.CAME_BACK}
 
 
 @pytest.mark.parametrize(("walltime", "size"), [(10.0, 20.0), (None, math.inf)])

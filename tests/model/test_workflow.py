@@ -208,10 +208,10 @@ def test_think_time():
     world.submit(a, b)
     world.end(a, 5)
     assert world.at(5) == []
-    assert world.workflows.next_call_s == 35
+    assert world.workflows.next_s == 35
     assert world.at(34.9) == []
     assert world.at(35) == ["b"]
-    assert world.workflows.next_call_s is None
+    assert world.workflows.next_s == math.inf
     p, q = job("p", workflow="x", phase=0), job("q", workflow="x", phase=1, think_time_s=10)
     world.submit(p, q)
     assert world.at(40) == ["p"]
@@ -283,9 +283,9 @@ def test_the_think_time_of_a_refused_job_is_waited_for_no_longer():
     assert not workflows.submit(b, 0.0)
     workflows.end(a, 10.0, finished=True)
     assert not [*workflows.release(10.0)]
-    assert workflows.next_call_s == 40.0
+    assert workflows.next_s == 40.0
     workflows.end(b, 20.0, finished=False)
-    assert workflows.next_call_s is None
+    assert workflows.next_s == math.inf
 
 
 def test_the_think_time_of_a_phase_counts_from_lower_phases_only():
@@ -321,7 +321,7 @@ def test_a_lower_phase_of_the_same_instant_may_come_in_a_later_message():
     high, low = job("high", 5.0, workflow="x", phase=1), job("low", 5.0, workflow="x", phase=0)
     world.submit(high)
     assert world.at(5.0) == []
-    assert world.workflows.next_call_s == 5.0 + SETTLED_S
+    assert world.workflows.next_s == 5.0 + SETTLED_S
     world.submit(low)
     assert world.at(5.0) == ["low"]
     assert world.at(5.0 + SETTLED_S) == []

@@ -16,7 +16,8 @@ from talk import small_battery
 from worlds import FAST, plans_of
 
 from beasy_sched.energy.balance import settle_step
-from beasy_sched.energy.storage import HydrogenSpec, Storage
+from beasy_sched.energy.devices.hydrogen import HydrogenSpec
+from beasy_sched.energy.storage import Storage
 from beasy_sched.engine.power_side import TraceRow
 from beasy_sched.model.platform import Platform
 from beasy_sched.outputs.files import trace_csv

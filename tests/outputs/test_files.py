@@ -13,7 +13,7 @@ import pytest
 from tiny import TinyJob, begins, request, resources
 
 from beasy_sched.engine import Session
-from beasy_sched.errors import BeasyError, ConfigError, InputError, PolicyError
+from beasy_sched.errors import BeasyError, ConfigError, InputError, PolicyError, why
 from beasy_sched.formats.run_summary import read_summary
 from beasy_sched.model import events as e
 from beasy_sched.outputs.files import RunFiles
@@ -159,6 +159,22 @@ def test_older_files_stay_if_the_run_fails(tmp_path: Path) -> None:
     new = {"run_failed_decisions.jsonl", "run_failed_summary.json"}
     assert {path.name for path in tmp_path.iterdir()} == old | new
     assert {path.name for path in files.written} == new
+
+
+@pytest.mark.parametrize("error", [InputError(Path("power.txt"), "the reason"), KeyboardInterrupt()])
+def test_an_error_finishes_the_files_of_a_failed_run(tmp_path: Path, error: BaseException) -> None:
+    with (
+        RunFiles(str(tmp_path / "run"), PLAIN) as files,
+        pytest.raises(type(error)) as raised,
+        files.finished_on_error(fed(PLAIN, 3, files)),
+    ):
+        raise error
+    assert raised.value is error
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "run_failed_decisions.jsonl",
+        "run_failed_summary.json",
+    }
+    assert json.loads((tmp_path / "run_failed_summary.json").read_text())["error"] == why(error)
 
 
 def with_results(results: Any) -> Session:

@@ -9,7 +9,8 @@ import pytest
 from talk import small_battery
 from worlds import FAST, plans_of
 
-from beasy_sched.energy.storage import HydrogenSpec, Storage
+from beasy_sched.energy.devices.hydrogen import HydrogenSpec
+from beasy_sched.energy.storage import Storage
 from beasy_sched.model.platform import Platform
 from beasy_sched.outputs.tables import plan_rows
 

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beasy_sched.planner.server_search import best_path
+from beasy_sched.planner.server_path import best_path
 
 
 def worth(path: tuple[bool, ...], on: bool, values: list[list[int]]) -> int:

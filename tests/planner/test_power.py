@@ -13,18 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from plan_cases import HOUR_S, battery, hydrogen, problem, three_days
 
-from beasy_sched.energy.storage import (
-    NO_BATTERY,
-    BatterySpec,
-    HydrogenSpec,
-    LossConvention,
-    Storage,
-    StorageState,
-)
+from beasy_sched.energy.devices.battery import NO_BATTERY, BatterySpec, LossConvention
+from beasy_sched.energy.devices.hydrogen import HydrogenSpec
+from beasy_sched.energy.storage import Storage, StorageState
 from beasy_sched.planner import power_plan as power_module
+from beasy_sched.planner.plan import INFEASIBLE, NO_PLAN, OPTIMAL
 from beasy_sched.planner.power_plan import PowerDecision, plan_power
 from beasy_sched.planner.power_problem import PowerPlan, PowerProblem, Surplus, power_violations
-from beasy_sched.planner.solver import Solver, SolverLimits, SolverStatus
+from beasy_sched.planner.solver import Solver, SolverLimits
 from beasy_sched.units import kwh_to_j
 
 pytest.importorskip("highspy", reason="planning needs the HiGHS solver")
@@ -35,8 +31,8 @@ TANK = HydrogenSpec(10.0, 5.0, 5.0, 5e3, 3e3, 500.0)
 
 def solved(power_problem: PowerProblem) -> PowerPlan:
     decision = plan_power(power_problem)
-    assert decision.outcome.status is SolverStatus.OPTIMAL, decision.outcome
-    assert decision.outcome.gap <= 1e-4
+    assert decision.solved.status == OPTIMAL, decision.solved
+    assert decision.solved.gap <= 1e-4
     assert decision.plan is not None
     assert power_violations(decision.plan, power_problem) == ()
     return decision.plan
@@ -103,14 +99,14 @@ class TestKnownOptima:
         spec = hydrogen(electrolyzer_min_w=2e3, level_target_kg=1.0 + gain_kg)
         decision = plan_power(problem([1, 1], [4, 4], Storage(battery(), spec)))
         assert decision.plan is not None
-        assert decision.whole_numbers.electrolyzer
+        assert decision.whole_numbers == {"hydrogen"}
         assert sorted(decision.plan.electrolyzer_w) == pytest.approx([0.0, 2e3])
 
     def test_printed_losses_that_create_energy_need_whole_numbers(self) -> None:
         """Charging at 1.0 and discharging at 0.5 at once would fill the battery from nothing."""
         spec = battery(discharge_efficiency=0.5, loss=LossConvention.PRINTED, soc_target_pct=100.0)
         decision = plan_power(problem([4] * 4, [4] * 4, replace(spec, discharge_limit_w=4e3)))
-        assert decision.whole_numbers.battery
+        assert decision.whole_numbers == {"battery"}
         assert decision.plan is not None
         assert np.all(np.minimum(decision.plan.charge_w, decision.plan.discharge_w) == 0.0)
 
@@ -240,8 +236,8 @@ class TestProperties:
         tank = replace(TANK, level_target_kg=5.5, electrolyzer_min_w=2e3)
         case = PowerProblem(Storage(SITE, tank), load, renew)
         decision = plan_power(case)
-        assert decision.whole_numbers.electrolyzer
-        assert decision.outcome.gap <= 1e-4
+        assert decision.whole_numbers == {"hydrogen"}
+        assert decision.solved.gap <= 1e-4
         assert decision.plan is not None
         assert power_violations(decision.plan, case) == ()
 
@@ -252,9 +248,9 @@ class TestOtherEndings:
     @staticmethod
     def message(power_problem: PowerProblem) -> str:
         decision = plan_power(power_problem)
-        assert decision.outcome.status is SolverStatus.INFEASIBLE
+        assert decision.solved.status == INFEASIBLE
         assert decision.plan is None
-        return decision.outcome.message
+        return decision.solved.message
 
     def test_soc_target_out_of_reach(self) -> None:
         text = self.message(problem([1, 1], [1, 1], battery(soc_target_pct=90.0)))
@@ -303,8 +299,8 @@ class TestOtherEndings:
 
     def test_no_time_at_all(self) -> None:
         decision = plan_power(problem([1], [1], battery()), SolverLimits(time_s=0.0))
-        assert decision.outcome.status is SolverStatus.NO_POINT
-        assert "the time limit ended the search before a plan was found" in decision.outcome.message
+        assert decision.solved.status == NO_PLAN
+        assert "the time limit ended the search before a plan was found" in decision.solved.message
 
     def test_start_given_by_the_window_before(self) -> None:
         case = problem([1], [0], battery(), start=StorageState(kwh_to_j(0.5)))

@@ -13,8 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from plan_cases import HOUR_S, battery, hydrogen, two_kinds
 
+from beasy_sched.energy.devices.battery import NO_BATTERY, BatterySpec, LossConvention
+from beasy_sched.energy.devices.hydrogen import HydrogenSpec
 from beasy_sched.energy.site import Site
-from beasy_sched.energy.storage import NO_BATTERY, BatterySpec, HydrogenSpec, LossConvention, Storage
+from beasy_sched.energy.storage import Storage
 from beasy_sched.errors import ConfigError
 from beasy_sched.planner import season as season_module
 from beasy_sched.planner.plan import Provenance

@@ -21,6 +21,7 @@ from beasy_sched.errors import ConfigError
 from beasy_sched.generate.platform_file import PState, ServerSpec, build_platform, preset_platform
 from beasy_sched.model.platform import Platform, ServerKind
 from beasy_sched.planner import server_search
+from beasy_sched.planner.plan import FEASIBLE, INFEASIBLE, OPTIMAL
 from beasy_sched.planner.server_search import fill
 from beasy_sched.planner.servers import (
     ServerPlan,
@@ -30,7 +31,6 @@ from beasy_sched.planner.servers import (
     least_power_w,
     plan_servers,
 )
-from beasy_sched.planner.solver import SolverStatus
 
 SLEEP = 3  # QUICK's sleep state
 
@@ -45,19 +45,19 @@ def test_an_envelope_above_everything_runs_all_at_top_speed() -> None:
     plan = plan_servers(platform, np.full(30, np.inf), STEP_S)
     assert (plan.states == 0).all()
     assert plan.wakeups == 0
-    assert plan.outcome.status is SolverStatus.OPTIMAL
-    assert plan.outcome.gap == pytest.approx(0.0, abs=1e-9)
-    assert plan.outcome.objective == pytest.approx(30 * 300 * (20 * 35.2e9 + 10 * 38.4e9 + 5 * 18.4e9))
+    assert plan.solved.status == OPTIMAL
+    assert plan.solved.gap == pytest.approx(0.0, abs=1e-9)
+    assert plan.objective_flops == pytest.approx(30 * 300 * (20 * 35.2e9 + 10 * 38.4e9 + 5 * 18.4e9))
 
 
 def test_no_power_at_all_is_told_with_hour_and_watts() -> None:
     plan = plan_servers(tiny_platform(quick=2), np.zeros(3), STEP_S)
-    assert plan.outcome.status is SolverStatus.INFEASIBLE
+    assert plan.solved.status == INFEASIBLE
     assert (plan.states == SLEEP).all()
     falling_w = 2 * (10 * 70.0 + 290 * 5.0) / 300
     assert plan.shortfall_w == pytest.approx([falling_w, 10.0, 10.0])
-    assert "3 steps; first: step 0 (hour 0.00)" in plan.outcome.message
-    assert f"draw at least {falling_w:.1f} W, {falling_w:.1f} W more" in plan.outcome.message
+    assert "3 steps; first: step 0 (hour 0.00)" in plan.solved.message
+    assert f"draw at least {falling_w:.1f} W, {falling_w:.1f} W more" in plan.solved.message
 
 
 def test_a_step_below_the_sleep_floor_is_named_and_the_rest_is_planned() -> None:
@@ -65,8 +65,8 @@ def test_a_step_below_the_sleep_floor_is_named_and_the_rest_is_planned() -> None
     envelope_w = np.full(24, 400.0)
     envelope_w[18] = 12.5
     plan = plan_servers(platform, envelope_w, STEP_S)
-    assert plan.outcome.status is SolverStatus.INFEASIBLE
-    assert "1 step: step 18 (hour 1.50): the servers draw at least 15.0 W, 2.5 W more" in plan.outcome.message
+    assert plan.solved.status == INFEASIBLE
+    assert "1 step: step 18 (hour 1.50): the servers draw at least 15.0 W, 2.5 W more" in plan.solved.message
     assert np.flatnonzero(plan.shortfall_w).tolist() == [18]
     assert on(platform, plan)[18] == 0
     assert on(platform, plan)[:17].min() == 3
@@ -77,7 +77,7 @@ def test_an_envelope_at_the_sleep_floor_is_enough() -> None:
     platform = preset_platform({"gros": 30, "taurus": 4})
     floor_w = least_power_w(platform, 12, STEP_S)
     plan = plan_servers(platform, floor_w, STEP_S)
-    assert plan.outcome.status is SolverStatus.OPTIMAL
+    assert plan.solved.status == OPTIMAL
     assert plan.energy_j == pytest.approx(floor_w * STEP_S)
     assert on(platform, plan).tolist() == [0] * 12
 
@@ -87,7 +87,7 @@ def test_servers_that_cannot_sleep_stay_on() -> None:
     assert least_power_w(platform, 2, STEP_S)[1] == 2 * 50.0 + 5.0
     plan = plan_servers(platform, np.full(4, 130.0), STEP_S)
     always = platform.kind_of == platform.kinds.index(ALWAYS.kind())
-    assert plan.outcome.status is SolverStatus.OPTIMAL
+    assert plan.solved.status == OPTIMAL
     assert set(plan.states[:, always].ravel().tolist()) == {0}
     assert (plan.states[1:, ~always] == SLEEP).all()
 
@@ -135,7 +135,7 @@ def test_a_wakeup_across_windows_keeps_its_on_time() -> None:
     # Enough for two at the lowest P-state for 10 steps, then for none.
     later_w = np.array([160.0] * 10 + [50.0] * 2)
     second = plan_servers(platform, later_w, STEP_S, start=first.end)
-    assert second.outcome.status is SolverStatus.OPTIMAL
+    assert second.solved.status == OPTIMAL
     assert on(platform, second).tolist() == [2] * 10 + [0] * 2
 
 
@@ -143,8 +143,8 @@ def test_on_times_that_the_new_envelope_cannot_carry_are_dropped_and_told() -> N
     platform = tiny_platform(quick=2)
     start = ServerStart(np.zeros(2, dtype=np.int8), np.array([3000.0, 0.0]))
     plan = plan_servers(platform, np.full(4, 60.0), STEP_S, start=start)
-    assert plan.outcome.status is SolverStatus.OPTIMAL
-    assert "dropped" in plan.outcome.message
+    assert plan.solved.status == OPTIMAL
+    assert "dropped" in plan.solved.message
     assert on(platform, plan).tolist() == [0, 0, 0, 0]
 
 
@@ -162,7 +162,7 @@ def test_windows_turn_round_which_servers_sleep() -> None:
     plans = [plan_servers(platform, envelope_w, STEP_S, window=window) for window in range(4)]
     sleepers = {tuple(np.flatnonzero((p.states == 13).all(axis=0)).tolist()) for p in plans}
     assert len(sleepers) == 4
-    assert len({p.outcome.objective for p in plans}) == 1
+    assert len({p.objective_flops for p in plans}) == 1
 
 
 @pytest.mark.parametrize(("one_pstate", "gap"), [(False, 0.005), (True, 0.02)])
@@ -171,8 +171,8 @@ def test_three_kinds_are_planned_to_a_small_gap(one_pstate: bool, gap: float) ->
     hours = np.arange(96) / 12
     envelope_w = 9000.0 + 6000.0 * np.sin(hours) + 500.0 * np.cos(17 * hours)
     plan = plan_servers(platform, envelope_w, STEP_S)
-    assert plan.outcome.gap <= gap
-    assert (plan.outcome.status is SolverStatus.OPTIMAL) == (plan.outcome.gap <= 0.005)
+    assert plan.solved.gap <= gap
+    assert (plan.solved.status == OPTIMAL) == (plan.solved.gap <= 0.005)
     assert (plan.energy_j <= envelope_w * STEP_S * (1 + 1e-9)).all()
 
 
@@ -207,9 +207,9 @@ def test_a_time_limit_still_gives_a_plan_and_says_so() -> None:
     platform = preset_platform({"gros": 30, "taurus": 30})
     envelope_w = np.full(100, 3000.0)
     plan = plan_servers(platform, envelope_w, STEP_S, rules=ServerRules(time_s=1e-9))
-    assert plan.outcome.status is SolverStatus.FEASIBLE
-    assert "unknown distance" in plan.outcome.message
-    assert "stopped by the time limit" in plan.outcome.message
+    assert plan.solved.status == FEASIBLE
+    assert "unknown distance" in plan.solved.message
+    assert "stopped by the time limit" in plan.solved.message
     assert (plan.energy_j <= envelope_w * STEP_S * (1 + 1e-9)).all()
 
 
@@ -244,8 +244,8 @@ def test_plans_keep_every_rule(case, whole: bool) -> None:
         plan = plan_servers(platform, envelope_w, STEP_S, rules=rules, start=start)
         again = plan_servers(platform, envelope_w, STEP_S, rules=rules, start=start)
     assert (plan.states == again.states).all()
-    assert plan.outcome == again.outcome
-    assert plan.outcome.has_point
+    assert plan.solved == again.solved
+    assert plan.solved.status != INFEASIBLE
     assert (plan.energy_j <= envelope_w * STEP_S * (1 + 1e-9)).all()
     least_steps = max(1, int(rules.minimum_on_s / STEP_S))
     wakeups, value = 0, plan.flops.sum()
@@ -258,11 +258,11 @@ def test_plans_keep_every_rule(case, whole: bool) -> None:
         woken = sum(a == asleep != b for a, b in zip(states, path, strict=False))
         wakeups += woken
         value -= woken * rules.switch_cost_s * max(kind.speeds_flops[p] for p in kind.computing)
-        if "dropped" not in plan.outcome.message:
+        if "dropped" not in plan.solved.message:
             obliged = min(least_steps - 1, int(np.ceil(start.obliged_s[host] / STEP_S)))
             assert asleep not in path[:obliged]
     assert plan.wakeups == wakeups
-    assert plan.outcome.objective == pytest.approx(value, rel=1e-9, abs=1.0)
+    assert plan.objective_flops == pytest.approx(value, rel=1e-9, abs=1.0)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -277,6 +277,6 @@ def test_the_bound_of_rounded_plans_holds(
     start = ServerStart.all_on(platform)
     best = brute_force(platform, envelope_w, start.states, 2, 0.0)
     rules = ServerRules(minimum_on_s=600.0, switch_cost_s=0.0, gap=0.0)
-    outcome = plan_servers(platform, envelope_w, STEP_S, rules=rules).outcome
-    assert outcome.objective <= best * (1 + 1e-9)
-    assert best * (1.0 - outcome.gap) <= outcome.objective * (1 + 1e-6)
+    plan = plan_servers(platform, envelope_w, STEP_S, rules=rules)
+    assert plan.objective_flops <= best * (1 + 1e-9)
+    assert best * (1.0 - plan.solved.gap) <= plan.objective_flops * (1 + 1e-6)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from planner.server_cases import STEP_S, asleep_pstate, brute_force, tiny_platform
 
+from beasy_sched.planner.plan import INFEASIBLE, OPTIMAL
 from beasy_sched.planner.servers import ServerRules, ServerStart, plan_servers
-from beasy_sched.planner.solver import SolverStatus
 
 CASES = [
     ({"quick": 1}, 5),
@@ -42,11 +42,11 @@ def test_as_good_as_brute_force(counts: dict[str, int], steps: int, seed: int) -
     plan = plan_servers(platform, envelope_w, STEP_S, rules=rules, start=start)
 
     if expected == -np.inf:
-        assert plan.outcome.status is SolverStatus.INFEASIBLE
+        assert plan.solved.status == INFEASIBLE
     else:
-        assert plan.outcome.status is SolverStatus.OPTIMAL
-        assert plan.outcome.objective == pytest.approx(expected, rel=1e-9)
-        assert plan.outcome.gap <= 1e-6
+        assert plan.solved.status == OPTIMAL
+        assert plan.objective_flops == pytest.approx(expected, rel=1e-9)
+        assert plan.solved.gap <= 1e-6
         cost = switch_cost_s * max(kinds[0].speeds_flops) if len(counts) == 1 else None
         if cost is not None:
             assert plan.flops.sum() - plan.wakeups * cost == pytest.approx(expected, rel=1e-9)

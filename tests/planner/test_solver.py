@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from beasy_sched.planner.solver import LinearModel, SearchEnd, Solution, Solver, solver_name
+from beasy_sched.planner.solver import LinearModel, SearchEnd, Solver, SolverOutcome, solver_name
 
 pytest.importorskip("highspy", reason="planning needs the HiGHS solver")
 
@@ -19,9 +19,9 @@ def solve() -> None:
     model = LinearModel()
     both = model.columns(2, upper=2.0, integer=True)
     model.rows(1, 3.0, np.inf, (both[:1], 1.0), (both[1:], 1.0))
-    solution = Solver(model).minimize((both, np.array([1.0, 2.0])))
-    assert solution.values is not None
-    print(solution.values.tolist(), solution.objective)
+    outcome = Solver(model).minimize((both, np.array([1.0, 2.0])))
+    assert outcome.incumbent is not None
+    print(outcome.incumbent.tolist(), outcome.objective)
 
 
 def test_prints_nothing_of_its_own() -> None:
@@ -34,12 +34,12 @@ def test_a_failed_optimization_begins_anew(monkeypatch: pytest.MonkeyPatch) -> N
     """The dual simplex method fails on some large models; here it only says so."""
     strategies = []
 
-    def ending_of_the_first_is_unknown(self: Solver) -> Solution:
+    def ending_of_the_first_is_unknown(self: Solver) -> SolverOutcome:
         strategies.append(self._highs.getOptionValue("simplex_strategy")[1])
-        return Solution(SearchEnd.FAILED) if len(strategies) == 1 else solution_of(self)
+        return SolverOutcome(SearchEnd.FAILED) if len(strategies) == 1 else outcome_of(self)
 
-    solution_of = Solver._solution
-    monkeypatch.setattr(Solver, "_solution", ending_of_the_first_is_unknown)
+    outcome_of = Solver._outcome
+    monkeypatch.setattr(Solver, "_outcome", ending_of_the_first_is_unknown)
     model = LinearModel()
     both = model.columns(2, upper=2.0)
     model.rows(1, 3.0, np.inf, (both[:1], 1.0), (both[1:], 1.0))

@@ -11,9 +11,10 @@ from msgspec import UNSET
 from plan_cases import battery, two_kinds
 
 from beasy_sched.arrays import FloatArray
+from beasy_sched.energy.devices.battery import NO_BATTERY
 from beasy_sched.energy.grid import Grid
 from beasy_sched.energy.site import Site
-from beasy_sched.energy.storage import NO_BATTERY, Storage
+from beasy_sched.energy.storage import Storage
 from beasy_sched.errors import ConfigError
 from beasy_sched.forecast.quantiles import Quantiles
 from beasy_sched.formats.plan_file import json_text, plan_bytes, read_plans, write_plans

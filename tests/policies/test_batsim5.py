@@ -14,12 +14,12 @@ from beasy_sched.engine import Session
 from beasy_sched.engine.power_side import EnergySource
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
-from beasy_sched.policies.registry import OURS
+from beasy_sched.policies.registry import built_in
 from beasy_sched.protocol import batsim5
 from beasy_sched.protocol.detection import Talk, meet
 from beasy_sched.simulator import SimulationResult
 
-POLICIES = sorted(OURS)
+POLICIES = sorted(built_in())
 seeds = st.integers(0, 2**32 - 1)
 worlds = st.one_of(
     *(

@@ -21,7 +21,7 @@ from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.generate.workload import SyntheticOptions, synthetic_workload
 from beasy_sched.model.platform import SPEEDS_PROPERTY, Platform, ServerKind
 from beasy_sched.outputs.files import RunFiles
-from beasy_sched.policies.registry import OURS, policy_class
+from beasy_sched.policies.registry import built_in, policy_class
 from beasy_sched.run.in_process import run_in_process
 from beasy_sched.run.settings import RunSettings, build_session
 from beasy_sched.simulator import Inputs, SimulationOptions, simulation_from_files
@@ -77,7 +77,7 @@ def files_of(made: SmallSite, platform: Path, policy: str, folder: Path) -> Path
 
 
 @pytest.mark.sampled
-@pytest.mark.parametrize("policy", sorted(OURS))
+@pytest.mark.parametrize("policy", sorted(built_in()))
 def test_a_platform_without_the_property_of_speeds_makes_no_difference(
     made: SmallSite, policy: str, tmp_path: Path
 ) -> None:
@@ -132,7 +132,8 @@ def summary_of(made: SmallSite, policy: str, folder: Path) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("policy", sorted(OURS))
+@pytest.mark.sampled(6)
+@pytest.mark.parametrize("policy", sorted(built_in()))
 def test_every_policy_runs(in_batsims_style: SmallSite, policy: str, tmp_path: Path) -> None:
     found = summary_of(in_batsims_style, policy, tmp_path)
     assert found["complete"]
@@ -162,7 +163,7 @@ def all_the_same(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Sm
 
 
 @pytest.mark.sampled
-@pytest.mark.parametrize("policy", [name for name in sorted(OURS) if not policy_class(name).needs_plan])
+@pytest.mark.parametrize("policy", [name for name in sorted(built_in()) if not policy_class(name).needs_plan])
 @pytest.mark.parametrize("watts", [30, 0])
 def test_nothing_is_divided_by_the_energy_of_jobs_that_cost_none(
     all_the_same: Callable[[int], SmallSite], policy: str, watts: int, tmp_path: Path

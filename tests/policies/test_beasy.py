@@ -119,11 +119,11 @@ def test_a_long_job_counts_with_the_longest_of_twenty_runs():
     talk = talk_of([ON], [ON], *[[Z]] * 8)
     live = talk.policy.live
     for number in range(19):
-        live.long_jobs.add(30.0 + number)
+        live.lengths.long_jobs.add(30.0 + number)
     assert started(talk.at(1.0, submitted(1.0, "a", 1, None))) == []
-    live.long_jobs.add(50.0)
+    live.lengths.long_jobs.add(50.0)
     assert started(talk.at(2.0, submitted(2.0, "b", 1, 1e6))) == [("a", "0")]  # by arrival: it counts last
-    assert live.until.tolist() == [1]
+    assert live.held.until.tolist() == [1]
 
 
 def test_a_long_job_that_runs_on_keeps_its_server():
@@ -140,7 +140,7 @@ def test_a_long_job_that_runs_on_keeps_its_server():
     talk.at(60.0, production(60.0, 100.0))
     assert not only(d.SetResourceState, talk.at(120.0, production(120.0, 100.0)))
     assert plan(talk) == ["1111"]
-    assert talk.policy.live.until.tolist() == [4]
+    assert talk.policy.live.held.until.tolist() == [4]
     asleep = talk.at(130.0, completed(130.0, "long", "0"))
     assert plan(talk) == ["11.."]
     assert only(d.SetResourceState, asleep)
@@ -151,13 +151,13 @@ def test_a_long_job_that_outruns_all_others_keeps_its_server(longest_s):
     talk = talk_of([ON], [ON], *[[Z]] * 8)
     live = talk.policy.live
     for _ in range(20):
-        live.long_jobs.add(longest_s)
+        live.lengths.long_jobs.add(longest_s)
     assert started(talk.at(1.0, submitted(1.0, "a", 1, None))) == [("a", "0")]
     for step in range(1, 8):
         talk.at(60.0 * step, production(60.0 * step, 100.0))
-        assert live.until[0] > step
+        assert live.held.until[0] > step
         assert plan(talk)[0][: step + 1] == "1" * (step + 1)
-    left_s = live.running_jobs(talk.session.view).left_s
+    left_s = live.rest.running_jobs(talk.session.view).left_s
     assert np.isfinite(left_s).all()
     assert (left_s > 0.0).all()
 
@@ -211,10 +211,10 @@ def test_a_server_that_sleeps_within_a_step_has_drawn_its_power_by_then():
     5 W in this step, not the 5315 J of a whole step asleep, and 385 J in the next; a needs 5700 J."""
     talk = talk_of([ON] * 4, *[[Z] * 4] * 3)
     live, view = talk.policy.live, talk.session.view
-    before_j = live.levels_j(view, 0)[0]
+    before_j = live.levels.levels_j(view, 0)[0]
     assert started(talk.at(40.0, submitted(40.0, "a", 1, 70.0))) == [("a", "0")]
     assert plan(talk) == ["11..", "....", "....", "...."]
-    stored_j = live.levels_j(view, 0)[0] - before_j
+    stored_j = live.levels.levels_j(view, 0)[0] - before_j
     assert stored_j == pytest.approx(live.plan.battery.charge_efficiency * 3 * (2000.0 - 420.0 - 65.0))
 
 

@@ -6,17 +6,19 @@ asleep 5 W, falling asleep 7 s at 60 W (885 J in its step), waking 20 s at 80 W.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from beasy_sched.energy.devices.battery import BatterySpec, LossConvention
 from beasy_sched.energy.server_energy import CellEnergies, shifted
-from beasy_sched.energy.storage import BatterySpec, LossConvention
 from beasy_sched.model.host_power import PowerModel
 from beasy_sched.model.platform import Platform, ServerKind, SleepState
-from beasy_sched.policies.beasy.compensation import CoverShortage, Shortage, SpendSurplus
+from beasy_sched.policies.beasy.cover_shortage import CoverShortage, Shortage
 from beasy_sched.policies.beasy.speed_prices import SpeedPrices
+from beasy_sched.policies.beasy.spend_surplus import SpendSurplus
 from beasy_sched.policies.planned.job_table import JobHosts, JobTable
 from beasy_sched.policies.planned.pstate_table import PStateTable
 from beasy_sched.policies.planned.rest_of_window import RestOfWindow, compensation_j
@@ -115,9 +117,21 @@ def test_ladder():
     assert one.reference_flops.tolist() == [80.0]
 
 
+def price_j(states: np.ndarray) -> float:
+    """What the next faster P-state costs at least in these rows, by host; at full speed, it is infinite."""
+    cells = ["fms."[state] for state in states.ravel().tolist()]
+    if not {"m", "s"} & {*cells}:
+        return math.inf
+    if "." in cells:
+        return -math.inf
+    full_w = dict(zip("fms", KIND.full_w, strict=False))
+    faster = {"f": "f", "m": "f", "s": "m"}
+    return sum((full_w[faster[cell]] - full_w[cell]) * 100.0 for cell in cells)
+
+
 @pytest.mark.parametrize("seed", range(60))
 def test_sums_kept_from_step_to_step_tell_the_price_of_more_speed(seed):
-    """In each later step they are the least of the prices that are found there anew."""
+    """In each later step, they are the sums over the rows from there to each job's end."""
     rng = np.random.default_rng(seed)
     steps, letters = int(rng.integers(2, 9)), list("fms." if seed % 2 else "fm")
     plans = ["".join(rng.choice(letters, size=steps)) for _ in range(4)]
@@ -130,8 +144,12 @@ def test_sums_kept_from_step_to_step_tell_the_price_of_more_speed(seed):
         flops = rng.choice([0.0, 8_000.0, 20_000.0, 1e6], size=3)
         now = table(*(job(*h, left_s=s, flops=f) for h, s, f in zip(jobs, left_s, flops, strict=True)))
         later = spending(rest(*(plan[row:] for plan in plans)))
-        found_j = later._prices_j(now, later._ends(now)).min()
-        assert prices.least_j(now, row, later.rest.dt_s.cumsum()) == pytest.approx(found_j)
+        ends = prices.ends(now, row, later.rest.dt_s.cumsum())
+        assert (ends - row).tolist() == later._ends(now).tolist()
+        found_j = [
+            price_j(whole.states[row:end, hosts]) for hosts, end in zip(jobs, ends.tolist(), strict=True)
+        ]
+        assert prices.prices_j(row, ends, 100.0) == pytest.approx(found_j)
 
 
 @pytest.mark.parametrize("seed", range(80))

@@ -16,7 +16,7 @@ from worlds import FAST, SLOW
 from beasy_sched.energy.server_energy import CellEnergies, shifted
 from beasy_sched.model.host_power import PowerModel
 from beasy_sched.model.platform import Platform, ServerKind
-from beasy_sched.policies.beasy.live_plan import EnergyTest, PlanAhead
+from beasy_sched.policies.beasy.energy_test import EnergyTest
 from beasy_sched.policies.beasy.sleep_bound import KeptOn, SleepBound
 from beasy_sched.policies.planned.sleep_savings import SleepSavings, kept_on, worthwhile
 from beasy_sched.policies.planned.working_plan import Runs
@@ -34,35 +34,51 @@ def savings(count: int, *, kind: ServerKind = FAST, idle_power: bool = False) ->
     return savings_of(Platform((kind,), np.zeros(count, dtype=np.intp), names), idle_power=idle_power)
 
 
-def energy_test(*plans: str, reserved: dict[int, int] | None = None, low_from: int | None = None, **more):
+class FixedTest(EnergyTest):
+    """A test whose levels stay the same, and whose bound is found anew each time."""
+
+    fixed_j: np.ndarray
+
+    def levels_j(self) -> np.ndarray:
+        return self.fixed_j
+
+    def write(self, hosts: np.ndarray, states: np.ndarray) -> None:
+        self.states[: len(states), hosts] = states
+
+    def most_saved_j(self, enough_j: float, rows: int) -> float:
+        bound = SleepBound(self.savings, self.states, self.reserved_until, 100.0)
+        return bound.most_j(enough_j, rows)
+
+
+def energy_test(
+    *plans: str,
+    reserved: dict[int, int] | None = None,
+    low_from: int | None = None,
+    idle_power: bool = False,
+    now: np.ndarray | None = None,
+) -> FixedTest:
     """A test on one text a server, a letter a step: "1" on, "s" slower, "." asleep."""
     letters = {"1": ON, "s": SLOWER, ".": ASLEEP}
     states = np.array([[letters[each] for each in plan] for plan in plans], dtype=np.int8).T.copy()
     until = np.zeros(len(plans), dtype=np.intp)
     for host, end in (reserved or {}).items():
         until[host] = end
-    level_j = np.full(len(states), 50.0)
+    test = FixedTest(
+        savings(len(plans), idle_power=idle_power),
+        states,
+        now_states=np.full(len(plans), ON, dtype=np.int8) if now is None else now,
+        reserved_until=until,
+        dt_s=np.full(len(states), 100.0),
+        min_j=20.0,
+    )
+    test.fixed_j = np.full(len(states), 50.0)
     if low_from is not None:
-        level_j[low_from:] = 20.0
-    idle_power = more.pop("idle_power", False)
-    dt_s = np.full(len(states), 100.0)
-    now = np.full(len(plans), ON, dtype=np.int8)
-
-    def write(hosts: np.ndarray, columns: np.ndarray) -> None:
-        states[: len(columns), hosts] = columns
-
-    now = more.pop("now", now)
-    saved = savings(len(plans), idle_power=idle_power)
-
-    def most_saved_j(enough_j: float, rows: int) -> float:
-        return SleepBound(saved, states, until, 100.0).most_j(enough_j, rows)
-
-    outlook = PlanAhead(states, now, until, lambda: level_j, 20.0, dt_s, write, most_saved_j, **more)
-    return EnergyTest(saved, outlook)
+        test.fixed_j[low_from:] = 20.0
+    return test
 
 
 def drawn(test: EnergyTest) -> list[str]:
-    return ["".join("1s."[state] for state in column) for column in test.outlook.states.T]
+    return ["".join("1s."[state] for state in column) for column in test.states.T]
 
 
 def test_verification_1_needs_no_change():
@@ -73,7 +89,7 @@ def test_verification_1_needs_no_change():
     assert change.asleep is None
     test.apply(change)
     assert drawn(test) == ["111."]
-    assert test.outlook.reserved_until.tolist() == [3]
+    assert test.reserved_until.tolist() == [3]
 
 
 def test_2a_counts_the_steps_asleep_and_their_transitions():
@@ -159,7 +175,7 @@ def test_2b_refuses_only_what_idle_servers_cannot_pay(seed):
     for end in range(1, 61):
         test = energy_test("." * 60, *plans, reserved=reserved)
         if test.check(np.array([0]), end) is None:
-            needed_j, found_j = test.short_j()
+            needed_j, found_j = test.shortfall()
             assert found_j < needed_j
             assert needed_j == pytest.approx((BUSY_J - ASLEEP_J) * end, rel=0.1)
             return
@@ -180,7 +196,7 @@ def test_figure_5_energy_moves_only_between_hours_10_and_30():
     assert energy_test(job, after, low_from=20).check(np.array([0]), 10) is None
     assert energy_test(job, after).check(np.array([0]), 10) is not None
     test = energy_test(job, before, "1" * 30, low_from=20)
-    assert test.outlook.rows_to_limit == 20
+    assert test.rows_to_limit == 20
     change = test.check(np.array([0]), 21)
     assert change is not None
     assert change.asleep is not None
@@ -275,7 +291,7 @@ def test_what_sleeps_pays_for_the_job(seed):
     rng = np.random.default_rng(100 + seed)
     plans = ["1" + "".join(rng.choice(list("1s."), size=9)) for _ in range(5)]
     test = energy_test(*plans, reserved={3: 4}, low_from=int(rng.integers(3, 11)))
-    old, hosts = test.outlook.states.copy(), np.arange(5)
+    old, hosts = test.states.copy(), np.arange(5)
     change = test.check(np.array([0, 2]), int(rng.integers(2, 11)))
     if change is None:
         return
@@ -284,12 +300,12 @@ def test_what_sleeps_pays_for_the_job(seed):
 
     def total_j(plan: np.ndarray) -> float:
         asleep = test.cells.asleep(plan, hosts)
-        energies = test.cells.energy_j(plan, shifted(asleep, before), hosts, test.outlook.dt_s)
+        energies = test.cells.energy_j(plan, shifted(asleep, before), hosts, test.dt_s)
         return float(energies.sum())
 
-    assert total_j(test.outlook.states) <= total_j(old) + 1e-6
-    assert (test.outlook.states[: change.end, [0, 2]] != ASLEEP).all()
-    assert (test.outlook.states[:4, 3] == old[:4, 3]).all()
+    assert total_j(test.states) <= total_j(old) + 1e-6
+    assert (test.states[: change.end, [0, 2]] != ASLEEP).all()
+    assert (test.states[:4, 3] == old[:4, 3]).all()
 
 
 def test_nothing_can_be_saved_where_all_servers_have_jobs():
@@ -308,16 +324,16 @@ def test_what_is_left_out_at_once_could_not_be_paid(seed):
     reserved = {host: int(rng.integers(1, steps + 1)) for host in (3, 4) if rng.random() < 0.5}
     now = rng.integers(0, 2, count).astype(np.int8)  # servers without a job are on
     test = energy_test(*plans, reserved=reserved, low_from=low_from, now=now)
-    test.outlook.dt_s[0] = rng.choice([5.0, 40.0, 100.0])
+    test.dt_s[0] = rng.choice([5.0, 40.0, 100.0])
     free = [host for host in range(count) if host not in reserved]
     res, end = int(rng.integers(1, len(free) + 1)), int(rng.integers(1, steps + 1))
     hosts = np.sort(rng.choice(free, res, replace=False))
-    asleep = np.array([int((test.outlook.states[:end, hosts] == ASLEEP).sum())])
+    asleep = np.array([int((test.states[:end, hosts] == ASLEEP).sum())])
     least_j, most_j = float(test.least_needed_j(asleep, np.array([res]))[0]), test.most_payable_j()
     placement = test.check(hosts, end)
     if placement is None:
-        assert test.short_j()[0] >= least_j
-        assert test.short_j()[1] <= most_j
+        assert test.shortfall().needed_j >= least_j
+        assert test.shortfall().found_j <= most_j
     else:
         assert placement.needed_j >= least_j
         assert placement.saved_j <= most_j

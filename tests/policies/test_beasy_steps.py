@@ -103,12 +103,12 @@ def test_a_job_works_at_the_speed_of_its_slowest_server() -> None:
     steps.talk.at(0.0, submitted(0.0, "a", 2, 300.0))
     policy, view = steps.talk.policy, steps.talk.session.view
     assert [str(job.hosts) for job in view.running.values()] == ["0-1"]
-    begun = policy.live.running_jobs(view)
+    begun = policy.live.rest.running_jobs(view)
     steps.begin(1)
-    job = policy.live.running_jobs(view)
+    job = policy.live.rest.running_jobs(view)
     assert begun.remaining_flops - job.remaining_flops == [60 * 50.0]
     steps.begin(2)
-    job = policy.live.running_jobs(view)
+    job = policy.live.rest.running_jobs(view)
     assert begun.remaining_flops - job.remaining_flops == [120 * 50.0]
 
 
@@ -117,9 +117,12 @@ def test_what_servers_have_drawn_beyond_the_plan_counts_in_its_step_only() -> No
     steps = Steps(*[[ON]] * 4)
     steps.talk.at(30.0, submitted(30.0, "too large", 2))
     live, view = steps.talk.policy.live, steps.talk.session.view
-    live._write(view, 0, np.array([0]), np.array([[Z]], dtype=np.int8))
+    live.levels.write(view, 0, np.array([0]), np.array([[Z]], dtype=np.int8))
     level_j = view.storage_state.battery_j
-    assert live.levels_j(view, 0)[0] < live.plan.project_soc(0, live.plan.steps, level_j)[1] - 1000.0
+    assert live.levels.levels_j(view, 0)[0] < live.plan.project_soc(0, live.plan.steps, level_j)[1] - 1000.0
     steps.begin(1)
     level_j = view.storage_state.battery_j
-    assert live.levels_j(view, 1).tolist() == live.plan.project_soc(1, live.plan.steps, level_j)[1:].tolist()
+    assert (
+        live.levels.levels_j(view, 1).tolist()
+        == live.plan.project_soc(1, live.plan.steps, level_j)[1:].tolist()
+    )

@@ -20,7 +20,7 @@ from beasy_sched.energy.site import GuardMode
 from beasy_sched.engine.power_side import EnergySource
 from beasy_sched.model.decisions import Decision, Reply
 from beasy_sched.model.events import Message
-from beasy_sched.policies.registry import OURS, make_policy
+from beasy_sched.policies.registry import built_in, make_policy
 from beasy_sched.testing.witness import Witness
 
 Line = tuple[float, str, str, str, dict[str, object]]
@@ -205,7 +205,7 @@ def test_compensation_of_a_surplus() -> None:
 
 
 @pytest.mark.sampled(3)
-@pytest.mark.parametrize("policy", OURS)
+@pytest.mark.parametrize("policy", built_in())
 def test_whether_someone_listens_changes_no_decision(policy: str) -> None:
     for seed in range(4):
         world = (green_world if seed % 2 else random_world)(np.random.default_rng(seed))

@@ -21,8 +21,10 @@ from beasy_sched.engine.pstate_commands import Commander
 from beasy_sched.model import decisions as d
 from beasy_sched.model.events import Message
 from beasy_sched.model.jobs import Job
-from beasy_sched.policies.beasy.beasy_policy import Beasy, BeasyPass
-from beasy_sched.policies.beasy.live_plan import EnergyTest, LivePlan
+from beasy_sched.policies.beasy.beasy_pass import BeasyPass, ServerSearch
+from beasy_sched.policies.beasy.beasy_policy import Beasy
+from beasy_sched.policies.beasy.energy_test import EnergyTest
+from beasy_sched.policies.beasy.rest_of_plan import RestOfPlan
 from beasy_sched.policies.easy import EasyPass, Places
 from beasy_sched.policies.follow_plan import PlannedEasyPass, PlannedRuns
 from beasy_sched.policies.planned.job_table import JobTable
@@ -84,7 +86,7 @@ def test_what_is_left_out_could_not_have_started(seed: int, rich: bool, policy: 
     def none_stands(self: PlannedRuns, view: View, job: Job, step: int) -> None:
         return None
 
-    def all_running(self: LivePlan, view: View, step: int, end: int, energy_j: float) -> JobTable | None:
+    def all_running(self: RestOfPlan, view: View, step: int, end: int, energy_j: float) -> JobTable | None:
         return self.running_jobs(view)
 
     def all_that_fit(self: BeasyPass, places: Places) -> BoolArray:
@@ -93,16 +95,16 @@ def test_what_is_left_out_could_not_have_started(seed: int, rich: bool, policy: 
     def whatever(self: EnergyTest, enough_j: float = math.inf) -> float:
         return math.inf
 
-    def never(self: LivePlan, step: int, end: int) -> bool:
+    def never(self: RestOfPlan, step: int, end: int) -> bool:
         return False
 
     forgotten = property(lambda self: None, lambda self, value: None)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(LivePlan, "faster_jobs", all_running)
-        patch.setattr(LivePlan, "is_lowest", never)
+        patch.setattr(RestOfPlan, "faster_jobs", all_running)
+        patch.setattr(RestOfPlan, "is_lowest", never)
         patch.setattr(BeasyPass, "_perhaps_payable", all_that_fit)
         patch.setattr(EnergyTest, "most_payable_j", whatever)
-        patch.setattr(LivePlan, "hopeless", forgotten, raising=False)
+        patch.setattr(ServerSearch, "failed", forgotten)
         patch.setattr(Beasy, "_settled", forgotten, raising=False)
         patch.setattr(EasyPass, "_affordable", all_of_them)
         patch.setattr(PlannedEasyPass, "needs_reservation", EasyPass.needs_reservation)

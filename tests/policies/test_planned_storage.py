@@ -12,7 +12,8 @@ import pytest
 from talk import Talk, only, production, small_battery
 from worlds import FAST, plans_of
 
-from beasy_sched.energy.storage import HydrogenSpec, Storage
+from beasy_sched.energy.devices.hydrogen import HydrogenSpec
+from beasy_sched.energy.storage import Storage
 from beasy_sched.engine.power_side import EnergySource
 from beasy_sched.model import decisions as d
 from beasy_sched.model.platform import Platform

@@ -10,7 +10,7 @@ import pytest
 from beasy_sched.engine.policy import Policy
 from beasy_sched.errors import ConfigError, Interrupted, PolicyError
 from beasy_sched.policies.registry import (
-    OURS,
+    built_in,
     check_named_in_data,
     make_policy,
     policy_class,
@@ -58,7 +58,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("name", OURS)
+@pytest.mark.parametrize("name", built_in())
 def test_ours_go_by_their_names_and_say_what_they_do(name: str) -> None:
     found = policy_class(name)
     assert found.name == name
@@ -89,7 +89,7 @@ def test_an_unknown_name_lists_the_known_ones(name: str) -> None:
     with pytest.raises(ConfigError) as found:
         policy_class(name)
     assert f"unknown policy {name!r}" in str(found.value)
-    assert all(known in str(found.value) for known in (*OURS, "theirs", "package.module:Class"))
+    assert all(known in str(found.value) for known in (*built_in(), "theirs", "package.module:Class"))
 
 
 @pytest.mark.usefixtures("folder")
@@ -117,6 +117,7 @@ def test_what_cannot_be_loaded_is_told_in_one_message(name: str, told: str) -> N
     assert name in str(found.value)
 
 
+@pytest.mark.plugins("greenslot")
 @pytest.mark.parametrize(
     ("policy", "options", "told"),
     [

@@ -151,13 +151,15 @@ def test_a_policy_without_promises(place: Path, tmp_path: Path, capsys: pytest.C
 def test_the_reserve_feeds_sleeping_servers_until_there_is_enough_production() -> None:
     view = view_of()
     calibrated = CalibratedRisk(0.1, view)
-    calibrated._least_w = 50.0
+    calibrated._asleep_w = 50.0
     calibrated.careful_w = np.array([0.0, 0.0, 0.0, 500.0, 0.0, 40.0])
     battery = view.site.storage.battery if view.site else None
     assert battery is not None
     each_j = 50.0 * 300.0 / battery.discharge_efficiency
     last_j = each_j + 10.0 * 300.0 / battery.discharge_efficiency
-    assert calibrated._reserve_j() == pytest.approx([2 * each_j, each_j, 0.0, last_j, last_j - each_j, 0.0])
+    assert calibrated._reserve_j(0.0) == pytest.approx(
+        [2 * each_j, each_j, 0.0, last_j, last_j - each_j, 0.0]
+    )
 
 
 # --- demand with quantiles ------------------------------------------------------------------------------

@@ -28,11 +28,12 @@ from beasy_sched.energy.site import GuardMode
 from beasy_sched.engine.power_side import EnergySource
 from beasy_sched.model.decisions import Decision, KillJobs, Reply
 from beasy_sched.model.events import JobSubmitted, Message
-from beasy_sched.policies.registry import OURS
+from beasy_sched.policies.registry import built_in
 from beasy_sched.protocol.batsim4 import encode_message, encode_reply
 from beasy_sched.testing.invariants import check_energy, check_jobs
 
-POLICIES = sorted(OURS)
+POLICIES = sorted(built_in())
+WITHOUT_SITE = [name for name in ("easy", "fcfs", "workload-reactive", "conventional") if name in POLICIES]
 
 seeds = st.integers(0, 2**32 - 1)
 worlds = seeds.map(lambda seed: random_world(np.random.default_rng(seed)))
@@ -43,7 +44,7 @@ breaking_worlds = seeds.map(lambda seed: breaking_world(np.random.default_rng(se
 
 
 @settings(max_examples=examples(60), deadline=None)
-@example(green_world(np.random.default_rng(2533717311)), "conventional")  # a base load, and a gust of wind
+@example(green_world(np.random.default_rng(2533717311)), WITHOUT_SITE[-1])  # a base load, and a gust of wind
 @given(worlds | rich_worlds | green_worlds, st.sampled_from(POLICIES))
 def test_every_run_is_in_order(world: World, policy: str) -> None:
     check(world, run(world, policy))
@@ -89,7 +90,8 @@ def test_nothing_of_the_future_is_known(world: World, policy: str, step: int, da
 
 
 @settings(max_examples=examples(20), deadline=None)
-@given(green_worlds, st.sampled_from(SLOT_POLICIES), st.integers(0, 2**32 - 1))
+@pytest.mark.plugins("greenslot")
+@given(green_worlds, st.sampled_from(SLOT_POLICIES or POLICIES), st.integers(0, 2**32 - 1))
 def test_the_order_of_events_within_a_message_changes_no_plan(world: World, policy: str, seed: int) -> None:
     """Ends, submissions, production, finished transitions: only the order in which jobs were submitted tells
     two equally urgent ones apart for `conventional`, as for EASY."""
@@ -119,7 +121,7 @@ def shuffled(message: Message, rng: np.random.Generator, policy: str) -> Message
 
 
 @settings(max_examples=examples(15), deadline=None)
-@given(worlds, st.sampled_from(["easy", "fcfs", "workload-reactive", "conventional"]))
+@given(worlds, st.sampled_from(WITHOUT_SITE))
 def test_without_a_site_every_job_ends(world: World, policy: str) -> None:
     done = run(world, policy, with_site=False)
     check_jobs(world, done)
@@ -157,7 +159,7 @@ def test_hosts_leave_and_return_all_the_time(world: World, policy: str) -> None:
 
 
 @settings(max_examples=examples(20), deadline=None)
-@given(failing_worlds, st.sampled_from(["easy", "fcfs", "workload-reactive", "conventional"]))
+@given(failing_worlds, st.sampled_from(WITHOUT_SITE))
 def test_hosts_leave_and_return_without_a_site(world: World, policy: str) -> None:
     check_jobs(*play(world, policy, with_site=False))
 
@@ -170,7 +172,7 @@ def test_hosts_break_and_do_not_wake(world: World, policy: str) -> None:
 
 
 @settings(max_examples=examples(20), deadline=None)
-@given(breaking_worlds, st.sampled_from(["easy", "fcfs", "workload-reactive", "conventional"]))
+@given(breaking_worlds, st.sampled_from(WITHOUT_SITE))
 def test_hosts_break_and_do_not_wake_without_a_site(world: World, policy: str) -> None:
     check_jobs(*play(world, policy, with_site=False))
 

@@ -142,7 +142,7 @@ def test_a_plan_of_three_windows(week: Week) -> None:
     assert week.plans.end_s == END_S
 
 
-@pytest.mark.sampled
+@pytest.mark.sampled(3)
 def test_running_jobs_run_on(done: Done) -> None:
     """Some of those that run at each boundary were started before it and end after it, as they would."""
     outcomes = done.outcomes()
@@ -155,6 +155,7 @@ def test_running_jobs_run_on(done: Done) -> None:
     assert sorted(done.at_boundary) == list(BOUNDARIES_S)
 
 
+@pytest.mark.sampled(3)
 def test_the_run_ends_nothing_before_its_last_window(done: Done) -> None:
     """Only at the end of the week is anything refused; only the guard and the plan kill before it."""
     refused = {x.timestamp for reply in done.replies for x in reply.decisions if isinstance(x, RejectJob)}
@@ -164,6 +165,7 @@ def test_the_run_ends_nothing_before_its_last_window(done: Done) -> None:
     assert rules <= {"guard: no energy for it", "its server is planned to sleep"}
 
 
+@pytest.mark.sampled(3)
 def test_the_queue_is_kept(done: Done) -> None:
     """Jobs that wait at a boundary are still there: they start after it, or wait to the end of the week."""
     outcomes = done.outcomes()
@@ -177,6 +179,7 @@ def test_the_queue_is_kept(done: Done) -> None:
     assert fates <= {"started", "postponed"}
 
 
+@pytest.mark.sampled(3)
 def test_the_storage_is_continuous(done: Done) -> None:
     """Each step begins with what the one before left, at the boundaries as elsewhere."""
     power = done.session.power
@@ -188,6 +191,7 @@ def test_the_storage_is_continuous(done: Done) -> None:
         assert after.record.relative_residual <= 1e-6
 
 
+@pytest.mark.sampled(3)
 def test_the_summary_counts_by_window(done: Done) -> None:
     """Two snapshots, at the boundaries: of the jobs that had ended by then."""
     ends = [(job["end_s"], job["state"]) for job in done.outcomes().values()]

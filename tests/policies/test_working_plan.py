@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from plan_cases import HOUR_S, battery, hand_plan, two_kinds
 
 from beasy_sched.energy.balance import settle_step
+from beasy_sched.energy.devices.battery import BatterySpec, LossConvention
 from beasy_sched.energy.server_energy import CellEnergies
-from beasy_sched.energy.storage import BatterySpec, LossConvention, Storage, StorageState
+from beasy_sched.energy.storage import Storage, StorageState
 from beasy_sched.errors import ConfigError
 from beasy_sched.model.host_power import PowerModel
 from beasy_sched.model.platform import Platform

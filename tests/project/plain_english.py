@@ -55,7 +55,7 @@ PHRASES = (
     Rule(r"\b(tell|tells|told|telling)\b", "report, print, show, return, notify; told apart: distinguished"),
     Rule(r"\b(says?|said|saying)\b", "states, specifies, shows; what a file says: the content of the file"),
     Rule(
-        r"(?<!first\s)\b(come|comes|came)\b"
+        r"(?<!first\s)\b(come|comes|came)\b(?! back)"
         r"(?! (only |all |partly )?(from|before|after|first|last|later|next|close)\b)",
         "arrive, be submitted, occur, follow; did not come: failed to wake",
     ),
@@ -140,14 +140,9 @@ class Exception_(NamedTuple):
 RULE = "name of a rule in the decision log, which is an interface"
 
 EXCEPTIONS: tuple[Exception_, ...] = (
-    Exception_("beasy_sched/engine/replanning.py", "planned anew", RULE),
-    Exception_("beasy_sched/engine/session.py", "waits for jobs that never come", RULE),
     Exception_("beasy_sched/engine/session_words.py", "planned anew", RULE),
     Exception_("beasy_sched/engine/session_words.py", "waits for jobs that never come", RULE),
-    Exception_("beasy_sched/policies/greenslot/planning.py", "its workflow was refused", RULE),
-    Exception_("beasy_sched/policies/greenslot/greenslot_words.py", "its workflow was refused", RULE),
-    Exception_("beasy_sched/reports/explain_time.py", "planned anew", RULE),
-    Exception_("beasy_sched/testing/invariants.py", "waits for jobs that never come", RULE),
+    Exception_("beasy_sched/plugins/greenslot/greenslot_words.py", "its workflow was refused", RULE),
 )
 """All exceptions; one whose words are gone must be removed."""
 
@@ -223,7 +218,8 @@ def page_texts(source: str) -> Iterator[Text]:
 
 
 def without_names(text: str) -> str:
-    """The text with its code in backquotes emptied, and without classes of HTML."""
+    """The text with its code in backquotes emptied, and without names of options and classes of HTML."""
+    text = re.sub(r"(?<![\w-])--[a-z][a-z-]*", "--", text)
     text = re.sub(r'\b(class|id)="[^"]*"', "", text)
     return re.sub(r"(``?)[^`]+\1", lambda code: "``" + "\n" * code[0].count("\n"), text)
 

@@ -8,7 +8,7 @@ import socket
 import sys
 from pathlib import Path
 
-from project.shell import ROOT, run
+from project.shell import PATIENCE_S, ROOT, run
 
 README = (ROOT / "README.md").read_text("utf-8")
 OWN_DATA = (ROOT / "docs/guides/own-data.md").read_text("utf-8").partition("## Servers")[0]
@@ -58,7 +58,7 @@ def save_slurm(place: Path) -> None:
         (place / "bin" / name).chmod(0o755)
 
 
-def play(place: Path, code: str, timeout_s: float = 250) -> None:
+def play(place: Path, code: str, timeout_s: float = PATIENCE_S) -> None:
     """Run a block of code in bash; port 28000 may be taken, so another one stands for it."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

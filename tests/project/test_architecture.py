@@ -8,6 +8,8 @@ from types import ModuleType
 import pytest
 from project.shell import ROOT
 
+from beasy_sched.plugin import own_plugins
+
 PAGE = (ROOT / "docs/design/architecture.md").read_text("utf-8")
 PICTURE = (ROOT / "docs/design/architecture.svg").read_text("utf-8")
 
@@ -39,7 +41,12 @@ def test_every_layer_is_drawn_and_exists(drawing: ModuleType):
 def test_every_package_has_a_layer(drawing: ModuleType):
     names = {name.partition(".")[0] for row in drawing.layers() for name in row}
     own = {path.stem for path in (ROOT / "beasy_sched").iterdir() if not path.name.startswith(("_", "py."))}
-    assert own == names
+    public_names = {plugin.name for plugin in own_plugins()} & own
+    assert own - public_names == names
+    drawn = {
+        name.partition(".")[2] for row in drawing.layers() for name in row if name.startswith("plugins.")
+    }
+    assert drawn == {plugin.name for plugin in own_plugins()}
 
 
 def test_the_page_names_what_exists(drawing: ModuleType):

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from project.shell import ROOT, run
 
-from beasy_sched.energy.battery_life import CHEMISTRIES, LMO
-from beasy_sched.formats.site_file import _Life
+from beasy_sched.energy.battery_life import CHEMISTRIES, LMO, LifeSection
 from beasy_sched.structs import field_names
 
 PAGE = (ROOT / "docs/guides/battery-life.md").read_text("utf-8")
@@ -35,7 +34,7 @@ def test_the_example(tmp_path: Path):
 
 def test_the_fields():
     table = PAGE.partition("## Fields")[2].partition("## ")[0]
-    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == [*field_names(_Life)]
+    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == [*field_names(LifeSection)]
     assert f'`"{" or ".join(CHEMISTRIES)}"`' in table
 
 

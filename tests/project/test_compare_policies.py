@@ -19,8 +19,8 @@ from studies.comparison.study import (
     replaced,
 )
 
-from beasy_sched.campaigns.scenario import PAPER_GUARDS
 from beasy_sched.errors import BeasyError
+from beasy_sched.plugins.campaigns.scenario import PAPER_GUARDS
 
 SCRIPT = ROOT / "scripts" / "compare_policies"
 
@@ -136,7 +136,7 @@ def test_a_comparison_and_once_more(
 @pytest.mark.slow
 def test_all_cases_in_short(tmp_path: Path):
     names = ["workload-reactive", "beasy", "power-reactive"]
-    done = run(SCRIPT, "--quick", "--policies", ",".join(names), cwd=tmp_path, timeout_s=280)
+    done = run(SCRIPT, "--quick", "--policies", ",".join(names), cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     for title in ("critical cases", "demand forecast 30 % too high", "production up to twice as far off"):
         assert f"Differences from beasy: {title}" in done.stdout
@@ -162,11 +162,11 @@ def test_stops_cleanly_and_goes_on(tmp_path: Path):
     while time.monotonic() < deadline and not (rows.is_dir() and any(rows.iterdir())):
         time.sleep(0.1)
     process.send_signal(signal.SIGINT)
-    _, told = process.communicate(timeout=60)
+    _, told = process.communicate(timeout=600)
     assert process.returncode == 130
     assert told.strip().endswith("the same command continues")
     assert "Traceback" not in told
-    done = run(*command, cwd=tmp_path, timeout_s=200)
+    done = run(*command, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "6 runs, 6 executed" not in done.stderr
     assert "6 runs, " in done.stderr

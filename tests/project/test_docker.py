@@ -10,7 +10,7 @@ import yaml
 from project.shell import ROOT
 
 from beasy_sched.cli import cli
-from beasy_sched.comparisons.days import MadeFiles
+from beasy_sched.plugins.campaigns.comparisons.days import MadeFiles
 
 DOCKER = ROOT / "docker"
 DOCKERFILE = (DOCKER / "Dockerfile").read_text()

@@ -11,7 +11,7 @@ from project.shell import ROOT
 @pytest.mark.slow
 def test_the_flows_are_followed():
     done = subprocess.run(
-        [sys.executable, ROOT / "scripts/flows"], capture_output=True, text=True, check=True, timeout=240
+        [sys.executable, ROOT / "scripts/flows"], capture_output=True, text=True, check=True, timeout=600
     )
     found = re.findall(r"^(.*): (\d+) files;", done.stdout, re.MULTILINE)
     assert [name for name, _ in found] == [

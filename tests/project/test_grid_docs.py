@@ -7,6 +7,7 @@ import json
 import os
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -32,9 +33,9 @@ from beasy_sched.generate.greenslot_week import WorkflowOptions, workflow_worklo
 from beasy_sched.model.jobs import Terms
 from beasy_sched.outputs.deadline_table import deadlines_csv
 from beasy_sched.outputs.files import trace_csv
-from beasy_sched.policies.conventional import Conventional
-from beasy_sched.policies.dispatch import SlotOptions
-from beasy_sched.policies.greenslot.greenslot_policy import GreenSlotOptions, LowestWindow
+from beasy_sched.plugins.greenslot.conventional import Conventional
+from beasy_sched.plugins.greenslot.dispatch import SlotOptions
+from beasy_sched.plugins.greenslot.greenslot_policy import GreenSlotOptions, LowestWindow
 from beasy_sched.structs import as_type
 
 GRID, WORKFLOWS, POLICIES, OUTPUTS = (
@@ -42,7 +43,7 @@ GRID, WORKFLOWS, POLICIES, OUTPUTS = (
     for name in ("guides/sites", "guides/own-data", "reference/policies", "reference/files")
 )
 WORKFLOWS = WORKFLOWS.partition("## Deadlines and workflows")[2]
-SECTION = POLICIES.partition("## GreenSlot and its baselines")[2]
+SECTION = POLICIES.partition("## GreenSlot and its baselines")[2].partition("## External placement")[0]
 CARBON = (
     "Datetime (UTC),Carbon Intensity gCO2eq/kWh (direct),Carbon Intensity gCO2eq/kWh (LCA)\n"
     "2022-07-11 22:00:00,200,250\n2022-07-11 23:00:00,210,260\n"
@@ -67,11 +68,24 @@ def place(tmp_path: Path) -> Path:
     (prices,) = blocks(GRID, "csv")
     (tmp_path / "prices.csv").write_text(prices)
     (tmp_path / "carbon.csv").write_text(CARBON)
+    (tmp_path / "weather.csv").write_text(
+        "time,temperature\n2024-07-01T00:00+02:00,15\n2024-07-01T01:00+02:00,20\n"
+    )
     return tmp_path
 
 
 def test_the_site_files(place: Path) -> None:
-    first, tariff, rates = (parse_site(text, place / "site.toml") for text in blocks(GRID, "toml"))
+    cooled, aiming, first, charging, peak, tariff, rates = (
+        parse_site(text, place / "site.toml") for text in blocks(GRID, "toml")
+    )
+    assert cooled.load_during(0.0, 1800.0).pue == pytest.approx(1.1, abs=0.05)
+    assert (aiming.storage.battery.target_band_pct, aiming.storage.battery.end_value_per_kwh) == (5.0, 0.4)
+    assert charging.grid is not None
+    assert charging.grid.rules is not None
+    assert charging.grid.rules.charge is not None
+    assert charging.grid.rules.rest is not None
+    assert peak.grid is not None
+    assert peak.grid.peak is not None
     assert not first.storage.battery.exists
     assert first.grid is not None
     assert (first.grid.export, first.grid.import_limit_w, first.base_w) == (Export.FEED_IN, 20e3, 85.0)
@@ -108,7 +122,8 @@ def test_the_examples_of_the_default_site(tmp_path: Path) -> None:
     assert site.base_w == 85.0
     plain = default_site()
     assert (plain.grid, plain.calendar, plain.base_w) == (None, None, 0.0)
-    assert site.storage.battery == plain.storage.battery
+    examples = {"target_band_pct": 5.0, "end_value_per_kwh": 0.4}
+    assert site.storage.battery == replace(plain.storage.battery, **examples)
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ import yaml
 from project.shell import ROOT
 
 from beasy_sched._version import __version__
-from beasy_sched.bundles.crate import REPOSITORY
+from beasy_sched.plugins.campaigns.bundles.crate import REPOSITORY
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -32,7 +32,6 @@ def played(place: Path) -> Path:
     return place
 
 
-@pytest.mark.timeout(900)
 def test_every_command_runs(played: Path):
     for name in ("run/beasy/run", "run/peak/run", "batsim"):
         for written in ("jobs.csv", "energy_trace.csv", "decisions.jsonl", "summary.json"):
@@ -40,7 +39,6 @@ def test_every_command_runs(played: Path):
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_own_data_are_compared_with_one_command(place: Path):
     (command,) = blocks(OWN_DATA, "bash")
     play(place, command)
@@ -69,7 +67,6 @@ def test_the_policies_that_are_shown_exist():
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
 def test_the_story_of_a_job_is_what_is_told(played: Path):
     command, told = re.findall(r"`beasy-sched (explain [^`]+)` shows.*?```text\n(.*?)```", README, re.DOTALL)[
         0

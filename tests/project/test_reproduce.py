@@ -110,7 +110,7 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path: Path, small: Path):
     ids=["critical", "average"],
 )  # fmt: skip
 def test_quick(tmp_path: Path, script: Path, figures: set[str]):
-    done = run(str(script), "--quick", cwd=tmp_path, timeout_s=280)
+    done = run(str(script), "--quick", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     for title in ("Table I: ranks", "Printed numbers", "Claims:", "Guard: kill-all"):
         assert title in done.stdout
@@ -132,10 +132,10 @@ def test_stops_cleanly_and_goes_on(tmp_path: Path):
     while time.monotonic() < deadline and not (rows.is_dir() and any(rows.iterdir())):
         time.sleep(0.2)
     process.send_signal(signal.SIGINT)
-    _, told = process.communicate(timeout=30)
+    _, told = process.communicate(timeout=600)
     assert process.returncode == 130
     assert told.strip().endswith("the same command continues")
     assert "Traceback" not in told
-    done = run(*command, cwd=tmp_path, timeout_s=200)
+    done = run(*command, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert re.search(r"average: 16 runs, (\d+) in", done.stderr)

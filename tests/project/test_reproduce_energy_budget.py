@@ -36,7 +36,7 @@ def test_a_week_interrupted_and_taken_up_again(tmp_path: Path, trace: Path) -> N
     while len(changed_at(out)) < 3 and time.monotonic() < deadline:
         time.sleep(0.05)
     first.send_signal(signal.SIGINT)
-    _, told = first.communicate(timeout=60)
+    _, told = first.communicate(timeout=600)
     assert first.returncode == 130
     assert "the same command continues" in told
     assert "Traceback" not in told

@@ -33,7 +33,7 @@ def test_seeds_of_training_are_refused(capsys: pytest.CaptureFixture[str]):
 @pytest.mark.slow
 def test_a_folder_of_something_else_is_left_alone(tmp_path: Path):
     (tmp_path / "thesis.tex").write_text("mine")
-    done = run_study("learning", "--quick", "--out", tmp_path, timeout_s=60)
+    done = run_study("learning", "--quick", "--out", tmp_path)
     assert done.returncode == 2
     assert f"{tmp_path} is not empty and does not contain an earlier evaluation" in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]

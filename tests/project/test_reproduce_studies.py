@@ -37,7 +37,7 @@ from project.shell import run_study
     ],
 )
 def test_what_is_wrong_is_told(tmp_path: Path, study: str, arguments: str, told: str) -> None:
-    done = run_study(study, *arguments.format(out=tmp_path / "out").split(), timeout_s=60)
+    done = run_study(study, *arguments.format(out=tmp_path / "out").split())
     assert done.returncode == 2
     assert told in done.stderr
     assert "Traceback" not in done.stderr
@@ -47,7 +47,7 @@ def test_what_is_wrong_is_told(tmp_path: Path, study: str, arguments: str, told:
 @pytest.mark.parametrize("study", ["energy_budget", "greenslot"])
 def test_a_folder_of_something_else_is_left_alone(tmp_path: Path, study: str) -> None:
     (tmp_path / "thesis.tex").write_text("mine")
-    done = run_study(study, "--quick", "--out", tmp_path, timeout_s=60)
+    done = run_study(study, "--quick", "--out", tmp_path)
     assert done.returncode == 2
     assert f"{tmp_path} is not empty and does not contain a study: choose another folder" in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]

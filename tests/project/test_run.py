@@ -248,7 +248,7 @@ def test_own_site(tmp_path: Path):
 
 @pytest.mark.slow
 def test_mistakes_are_told_and_the_exit_code_is_2(tmp_path: Path):
-    """All that `beasy-sched compare` refuses: tests/cli/test_compare.py."""
+    """All that `beasy-sched compare` refuses: tests/plugins/campaigns/test_compare_command.py."""
     done = run(RUN, "--quick", "--arrivals", "end", cwd=tmp_path)
     assert done.returncode == 2
     assert done.stderr == (
@@ -317,7 +317,7 @@ def test_ctrl_c_in_the_middle(arguments: list[str], policies: tuple[str, ...], s
         if line.startswith(sign):
             break
     os.killpg(process.pid, signal.SIGINT)
-    said, rest = process.communicate(timeout=30)
+    said, rest = process.communicate(timeout=600)
     assert process.returncode == 128 + signal.SIGINT
     assert {path.relative_to(out).parts[0] for path in old if path.read_text() != "old"} <= {"easy"}
     assert not [*out.rglob(".*")]

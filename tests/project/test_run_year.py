@@ -13,7 +13,7 @@ import pytest
 from command_line import exit_code
 from project.shell import ROOT, run
 
-from beasy_sched.cli.year import explain_command
+from beasy_sched.plugins.campaigns.commands.year import explain_command
 from beasy_sched.units import parse_duration
 
 RUN = ROOT / "scripts" / "run_year"

@@ -29,7 +29,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def scheduler(endpoint: str, *options: str) -> list[str]:
-    return [sys.executable, str(SCRIPT), *options, f"--socket-endpoint={endpoint}", "--timeout=120"]
+    return [sys.executable, str(SCRIPT), *options, f"--socket-endpoint={endpoint}", "--timeout=600"]
 
 
 def simulator(endpoint: str) -> list[str]:
@@ -109,7 +109,7 @@ def test_a_forecast_that_is_there_is_used(folder: Path) -> None:
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
     )
     assert done.returncode == 2
     assert "forecast.csv" in done.stderr
@@ -131,7 +131,7 @@ def test_the_last_line_names_the_results(folder: Path, monkeypatch: pytest.Monke
 def test_what_is_wrong_is_told_once(folder: Path, policy: str) -> None:
     (folder / "platform.xml").write_text("<nothing/>")
     command = scheduler(free_endpoint(), f"--policy={policy}")
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600)
     assert done.returncode == 2
     assert done.stderr.count("beasy-sched: ") + done.stderr.count("Error: ") == 1
     assert "Traceback" not in done.stderr

@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+import parts
 import pytest
 from project.shell import ROOT, run
 
@@ -64,3 +65,51 @@ def test_other_arguments_go_to_pytest(venv: Path):
 def test_help_and_misuse(venv: Path):
     assert run(ROOT / "scripts/test", "--help").stdout.startswith("Usage: scripts/test")
     assert check(venv, "--python") == (2, "test: --python needs a program or a version, such as 3.12", [])
+
+
+# --- what a change concerns -----------------------------------------------------------------------------
+
+NEEDS = {
+    "campaigns": {"reports"},
+    "learning": {"campaigns", "reports"},
+    "reports": set[str](),
+    "slurm": set[str](),
+}
+WHOLE = ["tests/api", "tests/project", "tests/studies", "tests/whole"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "tests"),
+    [
+        ([], []),
+        (["LICENSE"], []),
+        (["docs/start.md"], WHOLE),
+        (["beasy_sched/plugins/slurm/live.py"], ["tests/plugins/slurm", *WHOLE]),
+        (["tests/plugins/learning/test_training.py"], ["tests/plugins/learning", *WHOLE]),
+        (
+            ["beasy_sched/plugins/reports/html.py", "README.md"],
+            ["tests/plugins/campaigns", "tests/plugins/learning", "tests/plugins/reports", *WHOLE],
+        ),
+        (["beasy_sched/plugins/slurm/live.py", "beasy_sched/units.py"], ["tests"]),
+        (["beasy_sched/plugins/__init__.py"], ["tests"]),
+        (["tests/engine/test_guard.py"], ["tests"]),
+    ],
+)
+def test_the_tests_that_a_change_concerns(changed: list[str], tests: list[str]):
+    assert parts.tests_of(changed, NEEDS) == tests
+
+
+def test_every_folder_of_tests_belongs_to_a_part():
+    folders = {path.name for path in (ROOT / "tests").iterdir() if path.is_dir() and any(path.glob("*.py"))}
+    core = {name.removeprefix("tests/") for name in parts.core_tests(ROOT)}
+    assert folders <= core | {*parts.WHOLE}
+
+
+def test_changed_runs_what_git_names(venv: Path):
+    status, last, called = check(venv, "--only-tests", "--changed=no-such-commit")
+    assert (status, last) == (0, "test: nothing has changed since no-such-commit that a test concerns")
+    assert called == ["python scripts/parts.py changed no-such-commit"]
+
+
+def test_apart_runs_all_parts(venv: Path):
+    assert check(venv, "--only-tests", "--apart", "-x")[2] == ["python scripts/parts.py apart -x"]

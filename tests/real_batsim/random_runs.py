@@ -52,6 +52,8 @@ class RandomRun:
     """Kind of network, of `KINDS`."""
     policy: str | None
     """A policy of ours; None for a scheduler that does anything."""
+    site: str = SITE
+    """Site file of a policy's run."""
 
     @classmethod
     def drawn(cls, seed: int) -> RandomRun:
@@ -91,7 +93,7 @@ class RandomRun:
 
     def _settings(self, inputs: Inputs) -> RunSettings:
         site = Path(inputs.platform).with_name("site.toml")
-        site.write_text(SITE)
+        site.write_text(self.site)
         plan = str(site.with_name("plan.msgpack")) if self.policy in PLANNED else None
         if plan is not None:
             files = {"-p": inputs.platform, "-w": inputs.workloads[0], "--production": inputs.events[0]}
@@ -101,7 +103,9 @@ class RandomRun:
         options: dict[str, Any] = {}
         if self.policy in BUDGETED:
             options = {"budget": "50%", "period_start": 21_600, "period_end": 64_800}
-        return RunSettings(policy=str(self.policy), options=options, site=SITE, plan=plan)
+        return RunSettings(
+            policy=str(self.policy), options=options, site=self.site, site_name=str(site), plan=plan
+        )
 
 
 def _known(inputs: Inputs) -> Any:

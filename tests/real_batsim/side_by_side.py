@@ -26,6 +26,7 @@ _FLAGS = {
     "energy": "-E",
     "dynamic_jobs": "--enable-dynamic-jobs",
     "acknowledge_dynamic_jobs": "--acknowledge-dynamic-jobs",
+    "profile_reuse": "--enable-profile-reuse",
     "forward_profiles": "--forward-profiles-on-submission",
     "compute_sharing": "--enable-compute-sharing",
     "forward_unknown_events": "--forward-unknown-events",

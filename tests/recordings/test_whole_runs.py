@@ -28,6 +28,7 @@ def test_the_simulator_tells_what_batsim_told(name, tmp_path):
     assert faults == []
 
 
+@pytest.mark.plugins("greenslot")
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", names())
 def test_the_daemon_decides_what_it_decided(name, tmp_path):

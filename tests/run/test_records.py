@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from reports.story_files import write_run
+from plugins.reports.story_files import write_run
 
 from beasy_sched.errors import InputError
 from beasy_sched.run.results import (

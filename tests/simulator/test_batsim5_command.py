@@ -63,7 +63,7 @@ class Serving:
 def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     files = ("-p", "platform.xml", "-w", "workload.json", "-e", "out_")
     return subprocess.run(
-        [*BATSIM, *files, *arguments], cwd=folder, capture_output=True, text=True, timeout=60
+        [*BATSIM, *files, *arguments], cwd=folder, capture_output=True, text=True, timeout=600
     )
 
 
@@ -201,7 +201,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-@pytest.mark.sampled
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", ["power-reactive", "easy"])
 def test_the_daemon_has_the_same_schedule_on_both(made: Path, tmp_path: Path, policy: str) -> None:
     """One command line of the daemon serves either simulator; the files are those of the version."""
@@ -235,7 +235,7 @@ def test_the_daemon_has_the_same_schedule_on_both(made: Path, tmp_path: Path, po
         with started([program("beasy-sched"), *serve, "-o", "sched", "-s", endpoint], folder) as daemon:
             files = ("-p", str(made / "p.xml"), "-w", str(made / f"{form}.json"))
             arguments = [program("beasy-sched"), "batsim", *files, *(old if form == "batsim4" else new)]
-            done = subprocess.run(arguments, cwd=folder, capture_output=True, text=True, timeout=60)
+            done = subprocess.run(arguments, cwd=folder, capture_output=True, text=True, timeout=600)
             assert done.returncode == 0, done.stderr
             assert daemon.wait() == 0, daemon.said()
         assert json.loads((folder / "sched_summary.json").read_text())["jobs"]["submitted"] == 40

@@ -14,7 +14,7 @@ from beasy_sched.errors import DecisionRefused, InputError
 from beasy_sched.model import decisions as d
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.run.results import read_jobs
-from beasy_sched.simulator import Inputs, SimulationOptions, simulation_from_files
+from beasy_sched.simulator import Inputs, SimulationOptions, outputs, simulation_from_files
 
 NAMES = ["consumed_energy", "jobs", "machine_states", "pstate_changes", "schedule"]
 ODD = ['a"b', "a,b", "a\nb", "a\r\nb", '"', "a;=b", "a\tb", "é", "a b", "-5", "+1.5"]
@@ -54,6 +54,26 @@ def test_usual_ids_are_written_as_batsim_writes_them(tmp_path: Path) -> None:
     simulation(tmp_path, [job("a b")], files=True).run(InOrder())
     assert (tmp_path / "out_jobs.csv").read_text().splitlines()[1].startswith("a b,w0,w,0.000000,1,")
     assert (tmp_path / "out_jobs.csv").read_text().endswith(',""\n')
+
+
+def test_files_do_not_depend_on_how_many_rows_are_written_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The power in a row of the energy file refers to the row before, also if that was written earlier."""
+    texts = []
+    for rows_at_a_time in (1, 4096):
+        monkeypatch.setattr(outputs, "_ROWS", rows_at_a_time)
+        folder = tmp_path / str(rows_at_a_time)
+        folder.mkdir()
+        jobs = [job(str(number), 20.0 * number) for number in range(6)]
+        simulation(folder, jobs, files=True).run(InOrder())
+        names = ("jobs", "consumed_energy", "machine_states", "pstate_changes")
+        texts.append([(folder / f"out_{name}.csv").read_text() for name in names])
+    assert texts[0] == texts[1]
+    powers = [line.rpartition(",")[2] for line in texts[0][1].splitlines()[1:]]
+    assert len(powers) == 12
+    assert powers[0] == "NA"
+    assert "NA" not in powers[1:]
 
 
 @pytest.mark.parametrize("submitted_s", [(5, 20), (20, 5)])

@@ -15,8 +15,8 @@ from studies.beasy.attribution import (
 )
 from studies.beasy.study import MEASURES, PAPER_RANKS, TABLE_MEASURES, study_of
 
-from beasy_sched.campaigns.scenario import PAPER_POLICIES
-from beasy_sched.campaigns.scenario_file import find_scenario
+from beasy_sched.plugins.campaigns.scenario import PAPER_POLICIES
+from beasy_sched.plugins.campaigns.scenario_file import find_scenario
 
 BASE = find_scenario("best-end")
 

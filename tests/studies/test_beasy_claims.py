@@ -8,7 +8,7 @@ from studies.beasy.claims import ALL, CLAIMS, LowPlaces, Ranked
 from studies.beasy.study import MEASURES, PAPER_RANKS
 from studies.claims import Ruling, Several, judge
 
-from beasy_sched.campaigns.scenario import PAPER_POLICIES
+from beasy_sched.plugins.campaigns.scenario import PAPER_POLICIES
 
 
 def study_of_ranks(ranks=PAPER_RANKS):

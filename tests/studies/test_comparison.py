@@ -19,11 +19,11 @@ from studies.comparison.study import (
     policy_part,
 )
 
-from beasy_sched.campaigns.scenario import PAPER_GUARDS
 from beasy_sched.errors import ConfigError
-from beasy_sched.reports.paired import (
+from beasy_sched.plugins.campaigns.paired import (
     COMPARED,
 )
+from beasy_sched.plugins.campaigns.scenario import PAPER_GUARDS
 
 EXTENT = Extent(range(5000, 5004), range(5100, 5105), seeds_per_day=2)
 

@@ -18,15 +18,17 @@ from studies.comparison.bound import (
     fluid_servers,
 )
 
-from beasy_sched.campaigns.campaign_table import read_campaign
-from beasy_sched.campaigns.workers import Processes
+from beasy_sched.energy.devices.battery import BatterySpec
+from beasy_sched.energy.devices.hydrogen import HydrogenSpec
 from beasy_sched.energy.site import Site
-from beasy_sched.energy.storage import BatterySpec, HydrogenSpec, Storage
+from beasy_sched.energy.storage import Storage
 from beasy_sched.errors import BeasyError, ConfigError
 from beasy_sched.formats.batsim_jobs import JobColumns, WorkloadJob
 from beasy_sched.formats.batsim_profiles import Homogeneous
 from beasy_sched.formats.batsim_workload import Workload
 from beasy_sched.model.platform import Platform, ServerKind, SleepState
+from beasy_sched.plugins.campaigns.campaign_table import read_campaign
+from beasy_sched.plugins.campaigns.processes import Processes
 from beasy_sched.units import kwh_to_j
 
 KIND = ServerKind(

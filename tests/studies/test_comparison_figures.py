@@ -19,7 +19,7 @@ from studies.comparison.figures import (
 from studies.comparison.results import blocks_by_case
 from studies.figures import write_figures
 
-from beasy_sched.campaigns.campaign_table import read_campaign
+from beasy_sched.plugins.campaigns.campaign_table import read_campaign
 
 
 def test_jobs_by_size(tmp_path: Path):

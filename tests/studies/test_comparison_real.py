@@ -9,10 +9,15 @@ import pytest
 from command_line import exit_code
 from studies.comparison.study import Extent, comparison, real_case
 
-from beasy_sched.campaigns.own_days import OwnFiles, spread_s
-from beasy_sched.campaigns.run_inputs import forecast_production, make_forecast, read_back
-from beasy_sched.campaigns.scenario import FileProduction, SwfWorkload, SyntheticProduction, SyntheticWorkload
 from beasy_sched.errors import ConfigError, InputError
+from beasy_sched.plugins.campaigns.own_days import OwnFiles, spread_s
+from beasy_sched.plugins.campaigns.run_inputs import forecast_production, make_forecast, read_back
+from beasy_sched.plugins.campaigns.scenario import (
+    FileProduction,
+    SwfWorkload,
+    SyntheticProduction,
+    SyntheticWorkload,
+)
 
 EXTENT = Extent(range(5000, 5002), range(5000, 5003), seeds_per_day=1)
 DAY_S = 86_400

@@ -33,10 +33,10 @@ from studies.energy_budget.study import (
     prepare_weeks,
 )
 
-from beasy_sched.campaigns.workers import Failure
 from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.formats.swf import FIELDS_A_ROW
-from beasy_sched.reports.samples import bootstrap_weights
+from beasy_sched.plugins.campaigns.samples import bootstrap_weights
+from beasy_sched.plugins.campaigns.workers import Failure
 
 DAY = 86_400
 

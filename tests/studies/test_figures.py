@@ -30,7 +30,7 @@ from studies.figures import (
     tuple_figure,
 )
 
-from beasy_sched.energy.storage import BatterySpec
+from beasy_sched.energy.devices.battery import BatterySpec
 from beasy_sched.planner.forecast import CURVES, Forecast
 
 POLICIES = ("follow-plan", "workload-reactive", "beasy")

@@ -65,11 +65,11 @@ from studies.greenslot.study import (
 )
 from studies.greenslot.traces import TraceWeek
 
-from beasy_sched.campaigns.workers import Failure
 from beasy_sched.errors import ConfigError
 from beasy_sched.forecast.accuracy import AccuracyTable
 from beasy_sched.formats.grid_rates import PRICE
 from beasy_sched.generate.greenslot_week import WorkflowOptions, workflow_workload
+from beasy_sched.plugins.campaigns.workers import Failure
 
 PAGE = ROOT / "docs" / "results" / "greenslot.md"
 

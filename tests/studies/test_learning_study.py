@@ -35,11 +35,11 @@ from studies.learning.study import (
     reward_levels,
 )
 
-from beasy_sched.campaigns.scenario import PAPER_GUARDS, PolicyPart
 from beasy_sched.errors import ConfigError, InputError
-from beasy_sched.learning.training import Lesson, lesson_of
-from beasy_sched.policies.learned.features import FEATURES
-from beasy_sched.policies.learned.model import read_model, shipped_model
+from beasy_sched.plugins.campaigns.scenario import PAPER_GUARDS, PolicyPart
+from beasy_sched.plugins.learned.features import FEATURES
+from beasy_sched.plugins.learned.model import read_model, shipped_model
+from beasy_sched.plugins.learning.training import Lesson, lesson_of
 
 
 def extent(first: int = 9000, *, noises: int = 3, pairs: int = 2, small: bool = False) -> Extent:

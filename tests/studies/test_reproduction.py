@@ -30,10 +30,10 @@ from studies.beasy.study import (
 )
 from studies.claims import judge
 
-from beasy_sched.campaigns.campaign_table import read_campaign
-from beasy_sched.campaigns.scenario import PAPER_POLICIES
-from beasy_sched.campaigns.scenario_file import find_scenario
-from beasy_sched.reports.text_tables import TextTable, markdown_of
+from beasy_sched.plugins.campaigns.campaign_table import read_campaign
+from beasy_sched.plugins.campaigns.scenario import PAPER_POLICIES
+from beasy_sched.plugins.campaigns.scenario_file import find_scenario
+from beasy_sched.plugins.campaigns.text_tables import TextTable, markdown_of
 
 BEST_BEGIN = {
     "best-begin": hand_sample(

@@ -12,7 +12,7 @@ import pytest
 from beasy_sched.errors import ConfigError
 from beasy_sched.policies import Action, Kill, Policy, Start, View
 from beasy_sched.policies.easy import Easy
-from beasy_sched.policies.registry import OURS
+from beasy_sched.policies.registry import built_in
 from beasy_sched.testing import PolicyCheckFailed, check_policy
 from beasy_sched.testing.invariants import FINISHED, FLOOR, UNSERVED
 
@@ -138,7 +138,7 @@ def test_policies_are_named_or_given_and_have_options() -> None:
 @pytest.mark.sampled
 @pytest.mark.parametrize("name", ["beasy", "power-reactive", "conventional"])
 def test_policies_of_ours_pass(name: str) -> None:
-    assert name in OURS
+    assert name in built_in()
     assert check_policy(name, runs=4, seed=7).runs == 4
 
 

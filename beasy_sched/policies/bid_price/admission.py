@@ -13,22 +13,23 @@ import numpy as np
 from beasy_sched.arrays import BoolArray, FloatArray
 from beasy_sched.engine.actions import FactDict, Facts
 from beasy_sched.engine.policy import View
+from beasy_sched.engine.session_words import Rule
 from beasy_sched.model.host_states import ASLEEP
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.jobs import Job, JobQueue
 from beasy_sched.policies.bid_price.bid_price_jobs import Expected, Jobs
+from beasy_sched.policies.bid_price.bid_price_words import (
+    MISSES_TARGET,
+    PATIENT,
+    TOO_DEAR,
+    TOO_LATE,
+    TOO_LOW,
+    WAKING,
+)
 from beasy_sched.policies.bid_price.fleet import Speed
-from beasy_sched.policies.bid_price.margins import careful_w
 from beasy_sched.policies.bid_price.step import Step
 from beasy_sched.policies.easy import EasyPass, Places
 from beasy_sched.units import TIME_TOLERANCE_S
-
-TOO_DEAR: Final = "dearer than the price of energy"
-TOO_LATE: Final = "not sure to end in time"
-TOO_LOW: Final = "the battery would fall too low"
-MISSES_TARGET: Final = "the target would be missed"
-PATIENT: Final = "waits for servers that are on"
-WAKING: Final = "its servers are woken"
 
 _ROUNDING: Final = 1e-9
 """Relative error of energies that are the same."""
@@ -129,16 +130,15 @@ class BidPass(EasyPass):
             self._say(job, TOO_LOW, {"lowest_at_s": step.start_s + float(step.cells.edge_s[after.edge])})
             return False
         if (after.ends_j < step.goals_j).any():
-            self._say(job, MISSES_TARGET, {"window_end_s": step.end_s})
+            self._say(job, MISSES_TARGET, {"window_end_s": step.end_s, **step.battery.battery.band_facts()})
             return False
         return True
 
     def _draw_w(self, job: Job, place: int) -> FloatArray:
-        """Return the power above sleep assumed for ``job`` if it starts now, W by cell."""
-        step, expected = self.step, self._expected
-        edges_s, speed = step.cells.edge_s - (self.view.now - step.start_s), step.price.speed
-        chance = expected.chance(job, self._jobs.walltime_s.item(place), speed, edges_s)
-        return careful_w(job.res * expected.fleet.busy_w.item(speed), chance)
+        """Return the power above sleep, with cooling, assumed for ``job`` if it starts now, W by cell."""
+        step, walltime_s = self.step, self._jobs.walltime_s.item(place)
+        draw_w = self._expected.draw_w(job, walltime_s, step.price.speed, step.edges_from(self.view.now))
+        return step.cells.cooled_w(draw_w)
 
     # --- hosts --------------------------------------------------------------------------------------------
 
@@ -183,6 +183,6 @@ class BidPass(EasyPass):
         facts = super().facts(job, free) | {"job_j": self._jobs.energy_j.item(self._place(job))}
         return facts | {"price_j": self.step.price.price_j} if self.step.price.rationed else facts
 
-    def _say(self, job: Job, rule: str, facts: FactDict) -> None:
+    def _say(self, job: Job, rule: Rule, facts: FactDict) -> None:
         """Report why ``job`` waits."""
         self.postpone(job, rule, facts | {"waited_s": self.view.now - job.subtime_s})

@@ -12,8 +12,10 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from beasy_sched.arrays import FloatArray
+from beasy_sched.energy.devices.battery import BatterySpec, gained_w, project_need_j
+from beasy_sched.energy.fields import require_not_negative
+from beasy_sched.energy.grid_charging import GridUse
 from beasy_sched.energy.site import Site
-from beasy_sched.energy.storage import BatterySpec, gained_w, project_need_j, require_not_negative
 from beasy_sched.errors import ConfigError
 from beasy_sched.policies.bid_price.horizon import Cells
 from beasy_sched.policies.bid_price.margins import LEVEL_MARGIN
@@ -29,6 +31,8 @@ class Backup(NamedTuple):
     """Planned level at the end of each cell."""
     import_w: FloatArray | None = None
     """Maximum power of a grid; None without a grid."""
+    uses: list[GridUse] | None = None
+    """Use of the grid by its rules, as far as they are known; None without rules."""
 
 
 class Slack(NamedTuple):
@@ -55,9 +59,12 @@ class BatteryProjection(NamedTuple):
 class BatteryAhead:
     """The battery over the cells, with a floor at all times and a target at the ends of windows.
 
+    The target is the lower edge of its band, if it has one.
+
     With a grid there is neither. The grid takes over at SoC_min, and power beyond its limit counts as
-    missing. The battery serves before the grid does, and the grid does not charge the battery, so energy for
-    the target would be paid for by waiting jobs, regardless of the grid's price.
+    missing. Without rules, the battery serves before the grid does, and the grid does not charge the battery,
+    so energy for the target would be paid for by waiting jobs, regardless of the grid's price. With rules,
+    the grid serves first and charges the battery where they are expected to hold.
     """
 
     def __init__(
@@ -77,11 +84,15 @@ class BatteryAhead:
         spare_j = margin * battery.capacity_j
         has_grid = backup is not None and backup.import_w is not None
         self.floor_j = -np.inf if has_grid else max(battery.min_j, least_j) + spare_j
-        self.target_j = -np.inf if has_grid else battery.target_j
+        self.target_j = -np.inf if has_grid else battery.least_end_j
         self.goal_j = min(self.target_j + spare_j, battery.max_j)
         self._left = (1.0 - battery.self_discharge_per_day) ** (cells.edge_s[1:] / SECONDS_PER_DAY)
         self._kept = [battery.kept_fraction(width_s) for width_s in cells.width_s.tolist()]
         self._backup = backup
+        uses = None if backup is None else backup.uses
+        if uses is not None:
+            self._first_w, self._charge_w = (np.array([use[part] for use in uses]) for part in (0, 1))
+            self._most_j = battery.energy_j(max(use.charge_soc_pct for use in uses))
 
     def slack(self, net_w: FloatArray) -> Slack:
         """Least energy left above the floor, where the level falls, and above the target."""
@@ -112,6 +123,8 @@ class BatteryAhead:
     def _with_backup(self, net_w: FloatArray, backup: Backup) -> tuple[FloatArray, FloatArray]:
         """The same, cell by cell, with a fuel cell that may be reduced or a grid as backup."""
         battery, width_s, has_grid = self.battery, self.cells.width_s, backup.import_w is not None
+        if backup.uses is not None and backup.import_w is not None:
+            return self._with_rules(net_w + backup.fuel_cell_w, backup.import_w)
         served_w = net_w + backup.fuel_cell_w
         held_j, served_j = (width_s * gained_w(battery, each_w) for each_w in (net_w, served_w))
         min_j, max_j = battery.min_j, battery.max_j
@@ -131,6 +144,41 @@ class BatteryAhead:
             return np.array(levels_j), -lacks_j
         lacks_j += np.array(bought_j) / battery.drawn_per_delivered()
         return np.array(levels_j), backup.import_w * width_s - lacks_j
+
+    def _with_rules(self, net_w: FloatArray, import_w: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The same with a grid's rules: the order of service of `energy.balance`, without hydrogen."""
+        battery, width_s = self.battery, self.cells.width_s
+        rates_w = battery.charge_limit_w, battery.discharge_limit_w
+        first_w = np.minimum(np.minimum(self._first_w, import_w), np.maximum(-net_w, 0.0))
+        deficit_w = np.maximum(-net_w, 0.0) - first_w
+        stored_w = np.minimum(np.maximum(net_w, 0.0), rates_w[0])
+        bought_w = first_w + deficit_w  # at SoC_min; above it, a battery in a deficit is not charged
+        more_w = np.minimum(np.minimum(self._charge_w, import_w) - bought_w, rates_w[0] - stored_w)
+        more_w = np.maximum(more_w, 0.0)
+        drawn, min_j, max_j, most_j = (
+            battery.drawn_per_delivered(),
+            battery.min_j,
+            battery.max_j,
+            self._most_j,
+        )
+        asked_j = drawn * np.minimum(deficit_w, rates_w[1]) * width_s
+        into_j, grid_j = (battery.charge_efficiency * width_s * each_w for each_w in (stored_w, more_w))
+        level_j, levels_j, taken_j = self.level_j, [self.level_j], []
+        columns = map(np.ndarray.tolist, (asked_j, into_j, grid_j))
+        for kept, asked, into, of_grid in zip(self._kept, *columns, strict=True):
+            level_j *= kept
+            taken = 0.0
+            if asked > 0.0 and level_j > min_j:
+                taken = min(asked, level_j - min_j)
+                level_j -= taken
+            elif level_j < max_j:
+                level_j = min(level_j + into, max_j)
+                if of_grid > 0.0 and level_j < most_j:
+                    level_j = min(level_j + of_grid, most_j)
+            levels_j.append(level_j)
+            taken_j.append(taken)
+        missing_j = deficit_w * width_s - np.array(taken_j) / drawn
+        return np.array(levels_j), (import_w - first_w) * width_s - missing_j
 
 
 _CYCLE_S: Final = SECONDS_PER_DAY

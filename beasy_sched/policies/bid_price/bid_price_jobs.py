@@ -17,7 +17,7 @@ from beasy_sched.model.jobs import Job, JobQueue
 from beasy_sched.policies.bid_price.estimators import RunTimes, SeenArrivals
 from beasy_sched.policies.bid_price.fleet import Speed, TwoSpeedFleet
 from beasy_sched.policies.bid_price.horizon import Cells
-from beasy_sched.policies.bid_price.margins import END_MARGIN_S
+from beasy_sched.policies.bid_price.margins import END_MARGIN_S, careful_w
 from beasy_sched.policies.long_jobs import BEYOND, ENDS_THAT_TELL, LongJobs
 
 
@@ -136,6 +136,15 @@ class Expected:
         slowness = self._slowness.item(speed) if job.computes else 1.0
         edges = edges_s / (walltime_s * slowness)
         return self._run_times.survival(np.zeros(1), np.maximum(edges, 0.0), np.diff(edges), 1.0 / slowness)
+
+    def assumed_walltime_s(self, job: Job) -> float:
+        """Return the walltime of ``job``; of a long job, an expected one, s."""
+        return self._longest_s if self._long.includes(job) else job.walltime_s
+
+    def draw_w(self, job: Job, walltime_s: float, speed: Speed, edges_s: FloatArray) -> FloatArray:
+        """Return the power above sleep assumed for ``job`` if it starts now, W by cell; see `chance`."""
+        chance = self.chance(job, walltime_s, speed, edges_s)
+        return careful_w(job.res * self.fleet.busy_w.item(speed), chance)
 
     # --- while jobs run -----------------------------------------------------------------------------------
 

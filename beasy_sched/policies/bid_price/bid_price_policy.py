@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import numpy as np
 
-from beasy_sched.engine.actions import Action, CallAt, Compensate, FactDict, SetPState
+from beasy_sched.engine.actions import Action, CallAt, Compensate, FactDict, SetPState, Start
+from beasy_sched.engine.placement import Placement
 from beasy_sched.engine.policy import Options, Policy, View
 from beasy_sched.engine.power_actions import by_target, wake
 from beasy_sched.engine.run_findings import KnownInputs
@@ -22,17 +23,20 @@ from beasy_sched.model.host_states import ASLEEP, BUSY, IDLE, SWITCHING_ON
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.policies.bid_price.admission import BidPass
 from beasy_sched.policies.bid_price.bid_price_jobs import Expected
-from beasy_sched.policies.bid_price.bid_price_words import BID_PRICE_WORDS
+from beasy_sched.policies.bid_price.bid_price_words import (
+    ADMITTED,
+    BID_PRICE_WORDS,
+    ENOUGH,
+    RATIONED,
+    SPEED,
+)
 from beasy_sched.policies.bid_price.fleet import Speed, TwoSpeedFleet
 from beasy_sched.policies.bid_price.horizon import Foresight
 from beasy_sched.policies.bid_price.step import Step, StepMaker
 from beasy_sched.policies.easy import WANTED, break_even_s, sleep_after
 from beasy_sched.policies.long_jobs import never_started, planned_length_s
+from beasy_sched.policies.offering import OFFERED_FOR_QUEUE, offer_demand
 from beasy_sched.policies.risk import CalibratedRisk
-
-RATIONED: Final = "energy is rationed"
-ENOUGH: Final = "energy is enough"
-SPEED: Final = "speed of the step"
 
 
 class BidPriceOptions(Options, frozen=True):
@@ -60,6 +64,7 @@ class BidPrice(Policy):
     words = BID_PRICE_WORDS
     needs_power = True
     needs_speeds = True
+    can_offer = True
     options_type = BidPriceOptions
     options: BidPriceOptions
 
@@ -93,6 +98,8 @@ class BidPrice(Policy):
         )
         self._step: Step | None = None
         self._lacking_s: dict[str, float] = {}
+        self._committed: set[str] = set()
+        """Ids of the running jobs whose energy the step has committed; used where others place jobs."""
         self._wait_s = np.array([break_even_s(kind) for kind in view.platform.kinds])[view.platform.kind_of]
 
     def results(self) -> dict[str, dict[str, Any]]:
@@ -104,6 +111,7 @@ class BidPrice(Policy):
         if view.budget is None or view.storage_state is None:
             return ()
         self._step = step = self._maker.make(view.budget, view.storage_state.battery_j)
+        self._committed = {*view.running}
         actions: list[Action] = []
         if view.wants_facts:
             actions.append(Compensate(RATIONED if step.price.rationed else ENOUGH, step.facts()))
@@ -118,6 +126,8 @@ class BidPrice(Policy):
         if self._step is None:
             return ()
         self._expected.learn(view)
+        if view.placement is Placement.EXTERNAL:
+            return self._offer(view, self._step)
         bids = BidPass(view, self._step, self._expected, self.options.patience, self._lacking_s)
         actions = bids.run()
         if view.power_actions_allowed:
@@ -125,6 +135,30 @@ class BidPrice(Policy):
             actions += sleep_after(view, bids, self._wait_s, spare=bids.free - bids.hosts_wanted)
             if math.isfinite(bids.due_s):
                 actions.append(CallAt(bids.due_s))
+        return actions
+
+    def _offer(self, view: View, step: Step) -> Sequence[Action]:
+        """Offer the servers with jobs, and those that the admitted jobs would take at the price.
+
+        While energy is not rationed, also those that have been idle for less than T_wait.
+        """
+        for job in view.running.values():
+            if job.id not in self._committed:
+                self._committed.add(job.id)
+                walltime_s = self._expected.assumed_walltime_s(job)
+                edges_s = step.edges_from(view.now)
+                draw_w = self._expected.draw_w(job, walltime_s, step.price.speed, edges_s)
+                step.left_w = step.left_w - step.cells.cooled_w(draw_w)
+                step.payable.clear()
+        left_w = step.left_w  # of the jobs admitted now, whoever places jobs may start others, or none
+        bids = BidPass(view, step, self._expected, self.options.patience, self._lacking_s)
+        actions: list[Action] = [each for each in bids.run() if not isinstance(each, Start)]
+        step.left_w = left_w
+        wanted = bids.hosts_wanted + sum(job.res for job in bids.started)
+        rule = ADMITTED if step.price.rationed else OFFERED_FOR_QUEUE
+        actions += offer_demand(view, self._wait_s, wanted, rule, spare=not step.price.rationed)
+        if math.isfinite(bids.due_s):
+            actions.append(CallAt(bids.due_s))
         return actions
 
     def _set_speed(self, view: View, speed: Speed) -> list[Action]:

@@ -106,8 +106,8 @@ class ProductionError:
     @property
     def variance(self) -> float:
         """v, of the error of one step."""
-        known = self._count + _ERROR_PRIOR
-        return max((self._squares + _BAND_VARIANCE * _ERROR_PRIOR) / known - self.mean**2, 0.0)
+        count = self._count + _ERROR_PRIOR
+        return max((self._squares + _BAND_VARIANCE * _ERROR_PRIOR) / count - self.mean**2, 0.0)
 
     def expected_w(self, forecast_w: FloatArray, uncertainty: FloatArray, sigmas: float) -> FloatArray:
         """Return a cautious production for the steps from the current one, W.
@@ -115,8 +115,8 @@ class ProductionError:
         In each step it is the mean over the steps so far minus ``sigmas`` standard errors, and below the band
         only as far as production has been.
         """
-        known = self._count + _ERROR_PRIOR
-        doubt = self.variance / known + _BAND_VARIANCE * (_ERROR_PRIOR / known) ** 2
+        count = self._count + _ERROR_PRIOR
+        doubt = self.variance / count + _BAND_VARIANCE * (_ERROR_PRIOR / count) ** 2
         ahead = np.maximum(np.arange(len(forecast_w)), 1.0)
         low = self.mean - sigmas * np.sqrt(doubt + self.variance / ahead)
         low = np.maximum(low, min(self.mean, -1.0))

@@ -13,8 +13,8 @@ from typing import Final, Literal, NamedTuple
 import numpy as np
 
 from beasy_sched.arrays import FloatArray, IndexArray
+from beasy_sched.energy.devices.hydrogen import Hold
 from beasy_sched.energy.site import Site
-from beasy_sched.energy.storage import Hold
 from beasy_sched.engine.policy import View
 from beasy_sched.forecast.quantiles import Uncertainty
 from beasy_sched.planner.forecast import draw_by_busy_w
@@ -48,9 +48,15 @@ class Cells:
         self.middle_s: FloatArray = self.edge_s[:-1] + 0.5 * self.width_s
         self.goals: IndexArray = np.searchsorted(self.bounds, goals)
         """Indices of the edges that are ends of windows."""
+        self.pue: FloatArray | None = None
+        """Power of servers and their cooling in each cell, in units of the servers' power; None without."""
 
     def __len__(self) -> int:
         return len(self.width_s)
+
+    def cooled_w(self, servers_w: FloatArray) -> FloatArray:
+        """Return powers of servers by cell with those of their cooling, W."""
+        return servers_w if self.pue is None else servers_w * self.pue
 
     def means(self, per_step: FloatArray) -> FloatArray:
         """Mean of each cell of a quantity by step."""
@@ -72,13 +78,16 @@ class ForeseenSteps(NamedTuple):
     renew_w: FloatArray
     uncertainty: FloatArray
     given_w: FloatArray
-    """Hydrogen power in addition to the production, minus the base load; negative for a net use."""
+    """Hydrogen power in addition to the production, minus the base load and services; negative for a net
+    use."""
     held_w: FloatArray
     """Further power of a fuel cell, as long as the battery is not above its planned level."""
     planned_j: FloatArray
     """Planned level at the end of each step, J."""
     flops: FloatArray | None
     """Work of all jobs that run then, flops/s; None without a demand forecast."""
+    pue: FloatArray | None = None
+    """Power of servers and their cooling, in units of the servers' power; None without cooling."""
 
 
 class Foresight:
@@ -131,6 +140,13 @@ class Foresight:
         return cells.means(renew_w + foreseen.given_w)
 
     def _foreseen(self, now: float, steps: int) -> ForeseenSteps:
+        foreseen = self._without_load(now, steps)
+        edges_s = now + self._site.step_s * np.arange(len(foreseen.renew_w) + 1, dtype=np.float64)
+        site_load = self._site.load_ahead(now, edges_s)
+        return foreseen._replace(given_w=foreseen.given_w - site_load.always_w, pue=site_load.pue)
+
+    def _without_load(self, now: float, steps: int) -> ForeseenSteps:
+        """Predict all but the load besides the servers."""
         plans, step_s = self._view.plans, self._site.step_s
         started = plans is not None and plans.start_s - TIME_TOLERANCE_S <= now
         is_planned = started and now < self._view.planned_until_s - TIME_TOLERANCE_S
@@ -145,7 +161,7 @@ class Foresight:
         if planned is not None:
             return planned._replace(renew_w=renew_w, uncertainty=uncertainty)
         nothing_w = np.zeros(steps)
-        return ForeseenSteps(renew_w, uncertainty, nothing_w - self._site.base_w, nothing_w, nothing_w, None)
+        return ForeseenSteps(renew_w, uncertainty, nothing_w, nothing_w, nothing_w, None)
 
     def _planned(self, now: float, steps: int) -> ForeseenSteps:
         columns = []
@@ -155,7 +171,7 @@ class Foresight:
                 continue
             power = plan.power
             held_w = power.fuel_cell_w if self._holds else np.zeros(plan.steps)
-            given_w = power.fuel_cell_w - held_w - power.electrolyzer_w - self._site.base_w
+            given_w = power.with_others(power.fuel_cell_w - held_w - power.electrolyzer_w)
             flops = np.interp(power.load_w, self._draw_w, self._flops)
             column = power.renew_w, plan.renew_uncertainty, given_w, held_w, power.battery_j[1:], flops
             columns.append([values[first:] for values in column])

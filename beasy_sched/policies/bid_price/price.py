@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -74,6 +74,8 @@ class Price:
     """Slack if all jobs up to the price ran."""
     everything_w: FloatArray
     """Demand of all jobs at the most efficient speed, W by cell."""
+    by_value: bool = False
+    """Whether the value of the energy left at the end limits the price, not the lack of energy."""
 
     @property
     def rationed(self) -> bool:
@@ -86,11 +88,40 @@ class Price:
         return self.slack.slack_j < 0.0
 
 
+def limited_by_value(
+    price: Price, demand: Demand, battery: BatteryAhead, supply_w: FloatArray, worth: float
+) -> Price:
+    """Return the price, but at most the energy of a job that is worth the charge it takes from the end.
+
+    ``worth`` is the energy of jobs worth as much as a unit of energy left. All jobs are worth the same, so
+    that one of mean energy is worth its energy, and a dearer one is worth less than its own. The jobs between
+    the least possible limit and the price show which part of their energy the battery lacks at the end: the
+    rest would not be stored.
+    """
+    if not worth or not len(demand.seen_j):
+        return price
+    mean_j = float(demand.seen_j.mean())
+    least_j = mean_j / (worth * battery.battery.drawn_per_delivered())
+    if least_j >= price.price_j:
+        return price
+    with_w, without_w = (demand.power_w(each_j, Speed.THRIFTY) for each_j in (price.price_j, least_j))
+    spent_j = float((with_w - without_w) @ demand.cells.width_s)
+    left_j, more_j = (battery.project(supply_w - each_w).ends_j[-1] for each_w in (with_w, without_w))
+    lost_j = float(more_j - left_j)
+    if spent_j <= 0.0 or lost_j <= 0.0:
+        return price
+    limit_j = mean_j / worth * spent_j / lost_j
+    if limit_j >= price.price_j:
+        return price
+    binding = battery.slack(supply_w - demand.power_w(limit_j, Speed.THRIFTY))
+    return replace(price, price_j=limit_j, speed=Speed.THRIFTY, binding=binding, by_value=True)
+
+
 def solve(demand: Demand, battery: BatteryAhead, supply_w: FloatArray) -> Price:
     """Find the price, and the speed: the fastest if all jobs together leave slack at it."""
 
     def slack(price_j: float, speed: Speed = Speed.THRIFTY) -> Slack:
-        return battery.slack(supply_w - demand.power_w(price_j, speed))
+        return battery.slack(supply_w - demand.cells.cooled_w(demand.power_w(price_j, speed)))
 
     everything, everything_w = slack(np.inf), demand.power_w(np.inf, Speed.THRIFTY)
     if everything.slack_j >= 0.0 or not len(demand.seen_j):

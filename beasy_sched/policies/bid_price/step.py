@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from beasy_sched.arrays import FloatArray
+from beasy_sched.energy.end_value import worth_at_price
+from beasy_sched.energy.grid_charging import uses_ahead
 from beasy_sched.energy.site import Site
 from beasy_sched.engine.actions import FactDict
 from beasy_sched.engine.guard import StepBudget
@@ -24,7 +26,7 @@ from beasy_sched.policies.bid_price.margins import (
     RATIONING_SIGMAS,
     RUNNING_SIGMAS,
 )
-from beasy_sched.policies.bid_price.price import Demand, Price, solve
+from beasy_sched.policies.bid_price.price import Demand, Price, limited_by_value, solve
 from beasy_sched.policies.risk import CalibratedRisk
 
 
@@ -48,6 +50,10 @@ class Step:
     payable: dict[str, bool] = field(default_factory=dict)
     """Whether there was enough energy for a job when it was last tested, by id."""
 
+    def edges_from(self, now: float) -> FloatArray:
+        """Return the bounds of the cells, counted from ``now``, s."""
+        return self.cells.edge_s - (now - self.start_s)
+
     def facts(self) -> FactDict:
         """Return the facts behind the price."""
         price = self.price
@@ -55,20 +61,27 @@ class Step:
             "window_end_s": self.end_s,
             "battery_j": self.battery.level_j,
             "supply_j": self.supply_j,
-            "demand_j": float(price.everything_w @ self.cells.width_s),
+            "demand_j": float(self.cells.cooled_w(price.everything_w) @ self.cells.width_s),
             "speed": price.speed.name.lower(),
         }
         if price.rationed:
-            return facts | self.bound() | {"price_j": price.price_j, "missing_j": -price.slack.slack_j}
+            facts |= self.bound() | {"price_j": price.price_j}
+            return facts | ({} if price.by_value else {"missing_j": -price.slack.slack_j})
         if price.slack.slack_j < math.inf:
             facts["left_j"] = price.slack.slack_j
         return facts
 
     def bound(self) -> FactDict:
-        """Return the price's constraint, target or floor, and the time until which it will hardly fall."""
+        """Return the price's constraint, and the time until which it will hardly fall.
+
+        The constraint is the target, the floor, or the value of the energy left.
+        """
+        if self.price.by_value:
+            return {"bound": "value", "window_end_s": self.end_s}
         binding = self.price.binding
         at_s = self.start_s + float(self.cells.edge_s[binding.edge])
-        return {"bound": "target" if binding.at_target else "floor", "binding_at_s": at_s}
+        bound: FactDict = {"bound": "target" if binding.at_target else "floor", "binding_at_s": at_s}
+        return bound | (self.battery.battery.band_facts() if binding.at_target else {})
 
 
 class StepMaker:
@@ -94,6 +107,8 @@ class StepMaker:
         self._foreseen_work = 0.0
         """Work predicted to be done by now, flops."""
         self._most_per_kwh = math.inf if most_per_kwh is None else most_per_kwh
+        self._worth = self._end_worth()
+        """Energy of jobs worth as much as a unit of energy left."""
         self._wear = None if most_wear_per_kwh is None else WearFloor(site, most_wear_per_kwh)
 
     def make(self, budget: StepBudget, battery_j: float) -> Step:
@@ -102,19 +117,25 @@ class StepMaker:
         fleet, end_s, cells = expected.fleet, foresight.end_s(start_s), foresight.cells(start_s)
         expected.begin_step(end_s - start_s - site.step_s)
         foreseen = foresight.look(start_s, int(cells.bounds[-1]), budget.renew_w)
+        cells.pue = None if foreseen.pue is None else cells.means(foreseen.pue)
         hopeful_w, careful_w = self._supplies_w(budget, foreseen, cells)
         least_j = 0.0 if self._wear is None else self._wear.floor_j(start_s, battery_j)
         backup = self._backup(start_s, cells, foreseen)
         battery = BatteryAhead(site.storage.battery, battery_j, cells, backup, least_j=least_j)
         running = {speed: expected.running_w(self._view, speed, cells) for speed in Speed}
         running_w = {speed: mean_w for speed, (mean_w, _) in running.items()}
-        price = solve(self._demand(cells, foreseen, start_s, running_w), battery, hopeful_w)
+        demand = self._demand(cells, foreseen, start_s, running_w)
+        price = solve(demand, battery, hopeful_w)
+        price = limited_by_value(price, demand, battery, hopeful_w, self._worth)
         mean_w, variance = running[price.speed]
-        left_w = careful_w - fleet.rest_w - mean_w - RUNNING_SIGMAS * np.sqrt(variance)
+        if cells.pue is None:
+            left_w = careful_w - fleet.rest_w - mean_w - RUNNING_SIGMAS * np.sqrt(variance)
+        else:
+            left_w = careful_w - cells.cooled_w(fleet.rest_w + mean_w + RUNNING_SIGMAS * np.sqrt(variance))
         state = self._view.host_state
         idle = np.flatnonzero((state == IDLE) | (state == SWITCHING_ON))
-        left_w[0] -= fleet.hosts_idle_w(idle, price.speed)
-        asleep_j = battery.project(careful_w - fleet.rest_w).ends_j
+        left_w[0] -= fleet.hosts_idle_w(idle, price.speed) * (1.0 if cells.pue is None else cells.pue[0])
+        asleep_j = battery.project(careful_w - cells.cooled_w(np.full(len(cells), fleet.rest_w))).ends_j
         return Step(
             start_s=start_s,
             end_s=end_s,
@@ -125,6 +146,16 @@ class StepMaker:
             left_w=left_w,
             goals_j=np.minimum(battery.target_j if price.scarce else -np.inf, asleep_j),
         )
+
+    def _end_worth(self) -> float:
+        """Return the energy of jobs worth as much as a unit of energy left.
+
+        With a grid, a kWh of jobs is worth ``most_per_kwh``; without that option, any price.
+        """
+        value = self._site.storage.battery.end_value
+        if self._site.grid is None:
+            return value
+        return 0.0 if math.isinf(self._most_per_kwh) else worth_at_price(value, self._most_per_kwh)
 
     def _supplies_w(
         self, budget: StepBudget, foreseen: ForeseenSteps, cells: Cells
@@ -148,7 +179,9 @@ class StepMaker:
                 import_w[grid.price.expected(start_s, start_s + cells.edge_s) > self._most_per_kwh] = 0.0
         if import_w is None and not foreseen.held_w.any():
             return None
-        return Backup(cells.means(foreseen.held_w), foreseen.planned_j[cells.bounds[1:] - 1], import_w)
+        uses = None if grid is None else uses_ahead(grid, start_s, start_s + cells.edge_s)
+        planned_j = foreseen.planned_j[cells.bounds[1:] - 1]
+        return Backup(cells.means(foreseen.held_w), planned_j, import_w, uses)
 
     def _demand(
         self, cells: Cells, foreseen: ForeseenSteps, start_s: float, running_w: dict[Speed, FloatArray]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from beasy_sched.arrays import (
 )
 from beasy_sched.engine.actions import Action, FactDict, SetPState
 from beasy_sched.engine.policy import View
+from beasy_sched.engine.session_words import Rule, Words
 from beasy_sched.errors import ConfigError
 from beasy_sched.forecast.quantiles import PowerBand
 from beasy_sched.model.host_states import SWITCHING_ON
@@ -21,7 +22,14 @@ from beasy_sched.planner.forecast import Predictions
 from beasy_sched.planner.plan import BOUNDS_LEVEL, PlanStore
 from beasy_sched.policies.planned.working_plan import WorkingPlan
 
-PLANNED = "planned"
+PLANNED: Final = Rule(
+    "P-state",
+    "planned",
+    Words(
+        "As planned[, changed online for {hosts_replanned} of them]"
+        "[: all servers draw up to {planned_w} in the step]."
+    ),
+)
 
 
 def offline_plans(view: View) -> PlanStore:
@@ -70,6 +78,16 @@ def enter_window(
     expected = None if place.step else production
     predictions = plans[place.window].predictions(battery_j(view), expected, level)
     return CurrentWindow(place.window, step - place.step, predictions)
+
+
+def know_step(view: View, plan: WorkingPlan, step: int) -> None:
+    """Put into ``plan`` what is known in ``step``: its production, and the load besides the servers ahead."""
+    if view.budget is not None:
+        plan.set_production(step, view.budget.renew_w)
+    if view.site is not None and view.site.has_load_ahead:
+        steps = plan.horizon(step) - step
+        edges_s = plan.start_of(step) + plan.step_s * np.arange(steps + 1, dtype=np.float64)
+        plan.set_beside(step, view.site.load_ahead(view.now, edges_s))
 
 
 class PlanFollower:

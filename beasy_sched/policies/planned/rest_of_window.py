@@ -12,7 +12,7 @@ from beasy_sched.arrays import (
     IndexArray,
     StateArray,
 )
-from beasy_sched.energy.storage import BatterySpec, LevelProjection
+from beasy_sched.energy.devices.battery import BatterySpec, LevelProjection
 from beasy_sched.engine.guard import energy_tolerance_j
 
 
@@ -42,8 +42,8 @@ class RestOfWindow:
     supply_j: FloatArray
     """Production and hydrogen of each row, [L]."""
     demand_j: FloatArray
-    """Planned energy of the servers in each row, [L]: the plan's own array until states are changed, then an
-    updated copy."""
+    """Planned energy of the servers and their cooling in each row, [L]: the plan's own array until states are
+    changed, then an updated copy."""
     battery: BatterySpec
     start_j: float
     """Actual battery level now."""
@@ -53,6 +53,8 @@ class RestOfWindow:
     """Number of the current step: row 0."""
     projection: LevelProjection | None = None
     """Projection with the levels of previous steps; None if there is none."""
+    weights: FloatArray | None = None
+    """Energy of servers and their cooling per energy of servers in each row, [L]; None without cooling."""
 
     @cached_property
     def tolerance_j(self) -> float:
@@ -65,8 +67,17 @@ class RestOfWindow:
             self.states, self.demand_j, self.changed = self.states.copy(), self.demand_j.copy(), True
         self.states[places] = states
 
+    def cooled_j(self, servers_j: FloatArray) -> FloatArray:
+        """Return energies of servers in the first rows with those of their cooling, J."""
+        return servers_j if self.weights is None else servers_j * self.weights[: len(servers_j)]
+
+    @cached_property
+    def least_weight(self) -> float:
+        """Least of `weights`; 1 without cooling."""
+        return 1.0 if self.weights is None else float(self.weights.min())
+
     def levels_j(self, extra_j: FloatArray | None = None) -> FloatArray:
-        """Battery energy at the end of each row (Eq. 1), with ``extra_j`` more demand by row."""
+        """Battery energy at the end of each row (Eq. 1), with ``extra_j`` more demand of the site by row."""
         net_j = self.supply_j - self.demand_j
         net_w = (net_j if extra_j is None else net_j - extra_j) / self.dt_s
         if self.projection is None:
@@ -75,5 +86,8 @@ class RestOfWindow:
 
     @property
     def diff_j(self) -> float:
-        """E_diff: the estimated level at the end minus the target, J (Eq. 3.30)."""
-        return float(self.levels_j()[-1]) - self.battery.target_j
+        """E_diff: the estimated level at the end minus the target, J (Eq. 3.30).
+
+        With a band, minus its lower edge.
+        ."""
+        return float(self.levels_j()[-1]) - self.battery.least_end_j

@@ -13,15 +13,18 @@ import numpy.typing as npt
 from beasy_sched.arrays import (
     BoolArray,
     FloatArray,
+    IndexArray,
     IntArray,
     StateArray,
     all_of,
 )
+from beasy_sched.energy.devices.battery import BatterySpec, LevelProjection
 from beasy_sched.energy.server_energy import CellEnergies
-from beasy_sched.energy.storage import BatterySpec, LevelProjection
+from beasy_sched.energy.site_load import LoadAhead
 from beasy_sched.errors import ConfigError
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.planner.plan import PlanStore
+from beasy_sched.planner.power_problem import PowerPlan
 from beasy_sched.units import TIME_TOLERANCE_S
 
 
@@ -52,26 +55,36 @@ class Runs(NamedTuple):
         return cls(host, begin - host * width, end - host * width)
 
 
-class _Part(NamedTuple):
-    """Part of the offline plan: P-states (T, N), and powers of each step, W."""
+class _PlanPart(NamedTuple):
+    """Part of the offline plan: P-states (T, N), powers of each step, W, and the PUE."""
 
     states: StateArray
     load_w: FloatArray
     renew_w: FloatArray
     envelope_w: FloatArray
     given_w: FloatArray
+    always_w: FloatArray
+    pue: FloatArray
 
-    def beyond(self, steps: int) -> _Part:
+    def beyond(self, steps: int) -> _PlanPart:
         """Return the part without its first ``steps`` steps."""
         first = max(steps, 0)
-        powers = (self.load_w, self.renew_w, self.envelope_w, self.given_w)
-        return _Part(self.states[first:], *(values[first:] for values in powers))
+        powers = (self.load_w, self.renew_w, self.envelope_w, self.given_w, self.always_w, self.pue)
+        return _PlanPart(self.states[first:], *(values[first:] for values in powers))
 
     @classmethod
-    def nothing(cls, asleep: StateArray, steps: int) -> _Part:
+    def of(cls, states: StateArray, power: PowerPlan) -> _PlanPart:
+        """Return the part of one plan."""
+        site_load = power.site_load
+        always_w = np.zeros(power.steps) + site_load.always_w
+        pue = np.ones(power.steps) if site_load.pue is None else site_load.pue
+        return cls(states, power.load_w, power.renew_w, power.envelope_w, power.given_w, always_w, pue)
+
+    @classmethod
+    def nothing(cls, asleep: StateArray, steps: int) -> _PlanPart:
         """Return a part of ``steps`` steps without a plan, in which every server is ``asleep`` (N)."""
         none_w = np.zeros(steps)
-        return cls(np.tile(asleep, (steps, 1)), none_w, none_w, none_w, none_w)
+        return cls(np.tile(asleep, (steps, 1)), none_w, none_w, none_w, none_w, none_w, np.ones(steps))
 
 
 class _AsleepSums(NamedTuple):
@@ -121,6 +134,12 @@ class WorkingPlan:
         self.on: BoolArray = np.empty((0, count), dtype=np.bool_)
         """Whether each server is planned on, of shape (T, N)."""
         self.load_w = self.renew_w = self.envelope_w = self.given_w = np.empty(0)
+        self.always_w = np.empty(0)
+        """Base load and services, which `given_w` has subtracted, W."""
+        self.pue: FloatArray = np.empty(0)
+        """Power of servers and their cooling in each step, in units of the servers' power."""
+        self.is_cooled = False
+        """Whether any PUE differs from 1."""
         self.energy_j = np.empty(0)
         """Planned worst-case energy of all servers in each step, J (Eq. 3.17): busy, with transitions."""
         self.steps_s = np.empty(0)
@@ -137,7 +156,7 @@ class WorkingPlan:
         self._window_ends: Sequence[int] = ends.tolist()
         starts = ends - [len(states) for states in self._offline]
         later = [part.beyond(step - start) for part, start in zip(parts, starts.tolist(), strict=True)]
-        states, load_w, renew_w, envelope_w, given_w = (
+        states, load_w, renew_w, envelope_w, given_w, always_w, pue = (
             np.concatenate(column) for column in zip(*later, strict=True)
         )
         energy_j = self.cells.plan_energy_j(states, self.before(step), self.step_s)
@@ -147,6 +166,9 @@ class WorkingPlan:
         self.renew_w = np.concatenate((self.renew_w[:step], renew_w))
         self.envelope_w = np.concatenate((self.envelope_w[:step], envelope_w))
         self.given_w = np.concatenate((self.given_w[:step], given_w))
+        self.always_w = np.concatenate((self.always_w[:step], always_w))
+        self.pue = np.concatenate((self.pue[:step], pue))
+        self.is_cooled = bool(self.pue.max(initial=1.0) > 1.0)
         self.energy_j = np.concatenate((self.energy_j[:step], energy_j))
         self.steps_s = np.full(len(self.states), self.step_s)
         self.steps_s.flags.writeable = False
@@ -158,19 +180,17 @@ class WorkingPlan:
         self.version += 1
         self.changes += 1
 
-    def _parts(self) -> list[_Part]:
+    def _parts(self) -> list[_PlanPart]:
         """Return the consecutive plans, and the gaps between them. Raises ConfigError without servers."""
-        parts: list[_Part] = []
+        parts: list[_PlanPart] = []
         end_s = self.start_s
         for plan in self._plans:
             if plan.servers is None:
                 raise ConfigError("the plan has no servers: make a plan with a platform (--platform)")
             if gap := round((plan.start_s - end_s) / self.step_s):
-                parts.append(_Part.nothing(np.maximum(self.sleep, 0).astype(np.int8), gap))
-            power, end_s = plan.power, plan.end_s
-            parts.append(
-                _Part(plan.servers.states, power.load_w, power.renew_w, power.envelope_w, power.given_w)
-            )
+                parts.append(_PlanPart.nothing(np.maximum(self.sleep, 0).astype(np.int8), gap))
+            end_s = plan.end_s
+            parts.append(_PlanPart.of(plan.servers.states, plan.power))
         return parts
 
     def renew(self, time_s: float) -> bool:
@@ -213,6 +233,23 @@ class WorkingPlan:
         """Return the start of a step, simulated time, s."""
         return self.start_s + step * self.step_s
 
+    def end_step(self, time_s: float) -> int:
+        """Return the first step that starts at ``time_s`` or later."""
+        return math.ceil((time_s - self.start_s - TIME_TOLERANCE_S) / self.step_s)
+
+    def end_steps(self, times_s: FloatArray) -> IndexArray:
+        """Return the steps of several times; see `end_step`."""
+        steps = np.ceil((times_s - self.start_s - TIME_TOLERANCE_S) / self.step_s)
+        return steps.astype(np.intp)
+
+    def has_on(self, hosts: HostIds, first: int, end: int) -> bool:
+        """Whether ``hosts`` are planned on in all steps from ``first`` to ``end`` - 1."""
+        return all_of(self.on[first:end, hosts])
+
+    def steps_of(self, duration_s: float) -> int:
+        """Return the number of steps that a duration can reach into."""
+        return math.ceil(duration_s / self.step_s) + 1
+
     def offline(self, step: int) -> StateArray:
         """Return the P-states of the servers (N) in ``step``, as planned offline."""
         window = self._window_of(step)
@@ -249,6 +286,27 @@ class WorkingPlan:
         """Replace a step's predicted production (W) by the known one."""
         self.renew_w[step] = renew_w
         self.version += 1
+
+    def set_beside(self, step: int, site_load: LoadAhead) -> None:
+        """Replace the load besides the servers, from ``step`` on, by that known now."""
+        steps = next((len(each) for each in (site_load.services_w, site_load.pue) if each is not None), 0)
+        rows = slice(step, step + steps)
+        always_w = np.zeros(steps) + site_load.always_w
+        self.given_w[rows] += self.always_w[rows] - always_w
+        self.always_w[rows] = always_w
+        if site_load.pue is not None:
+            self.pue[rows] = site_load.pue
+            self.is_cooled = True
+        self.version += 1
+
+    def weights(self, rows: slice) -> FloatArray | None:
+        """Return the energy of the site per energy of servers in these steps; None without cooling."""
+        return self.pue[rows] if self.is_cooled else None
+
+    def site_j(self, rows: slice) -> FloatArray:
+        """Return the planned energy of the servers and their cooling in these steps, J."""
+        energy_j = self.energy_j[rows]
+        return energy_j * self.pue[rows] if self.is_cooled else energy_j
 
     # --- derived values --------------------------------------------------------------------------------
 
@@ -344,9 +402,10 @@ class WorkingPlan:
         """Return the battery energy (J) at the start of ``step``, and at its end and later ends (Eq. 1).
 
         Up to ``end_step``, which is not included. ``battery_j`` is the actual level at the start of ``step``;
-        servers, production and hydrogen are as planned, except that ``step`` draws ``more_j`` more.
+        servers, production and hydrogen are as planned, except that the servers draw ``more_j`` more in
+        ``step``.
         """
         rows = slice(step, end_step)
-        net_w = self.renew_w[rows] + self.given_w[rows] - self.energy_j[rows] / self.step_s
-        net_w[0] -= more_j / self.step_s
+        net_w = self.renew_w[rows] + self.given_w[rows] - self.site_j(rows) / self.step_s
+        net_w[0] -= more_j * self.pue.item(step) / self.step_s
         return self._projection.levels_j(step, battery_j, net_w)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import numpy as np
 
-from beasy_sched.campaigns.scenario import PAPER_POLICIES, Scenario, SyntheticWorkload
-from beasy_sched.reports.text_tables import TextTable
+from beasy_sched.plugins.campaigns.scenario import PAPER_POLICIES, Scenario, SyntheticWorkload
+from beasy_sched.plugins.campaigns.text_tables import TextTable
 from studies.beasy.claims import CLAIMS, CRITICAL
 from studies.beasy.study import (
     PAPER_RANKS,

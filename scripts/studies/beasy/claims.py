@@ -14,8 +14,8 @@ from typing import Final
 import numpy as np
 
 from beasy_sched.arrays import FloatArray
-from beasy_sched.campaigns.scenario import PAPER_POLICIES
-from beasy_sched.reports.samples import weighted_mean, weighted_spread
+from beasy_sched.plugins.campaigns.samples import weighted_mean, weighted_spread
+from beasy_sched.plugins.campaigns.scenario import PAPER_POLICIES
 from studies.beasy.study import MEASURES, TABLE_MEASURES, PolicySample, Study, ranks
 from studies.claims import SLACK, Claim, Minus, Several, Statement, Truth, Within, about, every, ordinal
 

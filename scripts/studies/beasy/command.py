@@ -14,14 +14,14 @@ import pandas
 from console import count, exit_code_of
 from msgspec.structs import replace
 
-from beasy_sched.campaigns.campaign import begin, go_on
-from beasy_sched.campaigns.campaign_table import Campaign, read_campaign
-from beasy_sched.campaigns.scenario import ABUNDANT_PREFIX, Scenario
-from beasy_sched.campaigns.scenario_file import find_scenario
-from beasy_sched.campaigns.workers import Processes
 from beasy_sched.cli.options import print_line
 from beasy_sched.errors import BeasyError
-from beasy_sched.reports.text_tables import TextTable
+from beasy_sched.plugins.campaigns.campaign import begin, go_on
+from beasy_sched.plugins.campaigns.campaign_table import Campaign, read_campaign
+from beasy_sched.plugins.campaigns.processes import Processes
+from beasy_sched.plugins.campaigns.scenario import ABUNDANT_PREFIX, Scenario
+from beasy_sched.plugins.campaigns.scenario_file import find_scenario
+from beasy_sched.plugins.campaigns.text_tables import TextTable
 from studies.beasy.attribution import (
     READINGS,
     attribution,

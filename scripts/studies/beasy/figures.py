@@ -14,19 +14,20 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from beasy_sched.arrays import FloatArray
-from beasy_sched.campaigns.campaign import Preparation
-from beasy_sched.campaigns.campaign_table import Campaign
-from beasy_sched.campaigns.run_inputs import make_forecast, make_real, read_back
-from beasy_sched.campaigns.scenario import Scenario
-from beasy_sched.campaigns.sweep import RunSpec
-from beasy_sched.campaigns.tasks import TRACE, RunResult, execute
-from beasy_sched.campaigns.workers import Failure, Processes, work_through
 from beasy_sched.formats.atomic import write_inside
 from beasy_sched.formats.decoding import read_frame
 from beasy_sched.formats.plan_file import read_plans
 from beasy_sched.planner.forecast import CURVES
 from beasy_sched.planner.plan import Plan
-from beasy_sched.reports.samples import interval
+from beasy_sched.plugins.campaigns.campaign import Preparation
+from beasy_sched.plugins.campaigns.campaign_table import Campaign
+from beasy_sched.plugins.campaigns.processes import Processes
+from beasy_sched.plugins.campaigns.run_inputs import make_forecast, make_real, read_back
+from beasy_sched.plugins.campaigns.samples import interval
+from beasy_sched.plugins.campaigns.scenario import Scenario
+from beasy_sched.plugins.campaigns.sweep import RunSpec
+from beasy_sched.plugins.campaigns.tasks import TRACE, RunResult, execute
+from beasy_sched.plugins.campaigns.workers import Failure, work_through
 from beasy_sched.units import SECONDS_PER_HOUR
 from studies.beasy.study import PolicySample, Study
 from studies.figures import (

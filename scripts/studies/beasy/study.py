@@ -14,9 +14,14 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from beasy_sched.arrays import FloatArray, IndexArray
-from beasy_sched.campaigns.campaign_table import Campaign, read_campaign
-from beasy_sched.campaigns.folder import must_be_empty
-from beasy_sched.campaigns.scenario import (
+from beasy_sched.energy.site import GuardMode
+from beasy_sched.errors import BeasyError
+from beasy_sched.planner.power_problem import Surplus
+from beasy_sched.plugins.campaigns.campaign_table import Campaign, read_campaign
+from beasy_sched.plugins.campaigns.folder import must_be_empty
+from beasy_sched.plugins.campaigns.paired import Measure, policy_sample
+from beasy_sched.plugins.campaigns.samples import RESAMPLES, Sample, bootstrap_weights, interval
+from beasy_sched.plugins.campaigns.scenario import (
     PAPER_GUARDS,
     PAPER_POLICIES,
     GuardPart,
@@ -24,12 +29,7 @@ from beasy_sched.campaigns.scenario import (
     SyntheticWorkload,
     quick,
 )
-from beasy_sched.energy.site import GuardMode
-from beasy_sched.errors import BeasyError
-from beasy_sched.planner.power_problem import Surplus
-from beasy_sched.reports.paired import Measure, policy_sample
-from beasy_sched.reports.samples import RESAMPLES, Sample, bootstrap_weights, interval
-from beasy_sched.reports.text_tables import TextTable
+from beasy_sched.plugins.campaigns.text_tables import TextTable
 from studies.claims import Verdict, claim_table, competition_ranks, rank_agreement, tally
 
 if TYPE_CHECKING:

@@ -24,13 +24,8 @@ import msgspec
 import numpy as np
 
 from beasy_sched.arrays import FloatArray, IndexArray
-from beasy_sched.campaigns.campaign import Progress
-from beasy_sched.campaigns.campaign_table import Campaign
-from beasy_sched.campaigns.folder import read_ended
-from beasy_sched.campaigns.scenario import Scenario
-from beasy_sched.campaigns.workers import Executor, Failure, Task, work_through
+from beasy_sched.energy.devices.battery import project_levels_j
 from beasy_sched.energy.site import Site
-from beasy_sched.energy.storage import project_levels_j
 from beasy_sched.errors import BeasyError, ConfigError
 from beasy_sched.formats.atomic import write_inside
 from beasy_sched.formats.batsim_profiles import profile_run_s
@@ -40,6 +35,11 @@ from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.formats.site_file import parse_site
 from beasy_sched.model.platform import Platform, ServerKind
 from beasy_sched.planner.solver import LinearModel, SearchEnd, Solver
+from beasy_sched.plugins.campaigns.campaign import Progress
+from beasy_sched.plugins.campaigns.campaign_table import Campaign
+from beasy_sched.plugins.campaigns.folder import read_ended
+from beasy_sched.plugins.campaigns.scenario import Scenario
+from beasy_sched.plugins.campaigns.workers import Executor, Failure, Task, work_through
 from beasy_sched.units import JOULES_PER_KWH, SECONDS_PER_HOUR
 
 _JOBS_AT_ONCE = 512
@@ -134,7 +134,7 @@ def clairvoyant_bound(
     Raises ConfigError for a site with hydrogen, a grid or a base load, a platform of unknown speeds or
     powers, and where highspy is missing; BeasyError where the solver fails.
     """
-    if site.storage.hydrogen is not None or site.metered:
+    if site.storage.hydrogen is not None or site.metered or site.cooling is not None:
         raise ConfigError("the bound is for sites with solar, wind and a battery, without hydrogen and grid")
     servers = fluid_servers(platform)
     end_h = len(renew_w) * site.step_s / SECONDS_PER_HOUR
@@ -154,10 +154,10 @@ def clairvoyant_bound(
     solver = Solver(model)
 
     def most(values: FloatArray) -> float:
-        found = solver.minimize((parts, -values))
-        if found.ending is not SearchEnd.DONE:
-            raise BeasyError(f"the clairvoyant bound cannot be computed: {found.ending.value}")
-        return -found.objective
+        outcome = solver.minimize((parts, -values))
+        if outcome.ending is not SearchEnd.DONE:
+            raise BeasyError(f"the clairvoyant bound cannot be computed: {outcome.ending.value}")
+        return -outcome.objective
 
     return ClairvoyantBound(
         finished_pct=100.0 * most(np.ones(count)) / submitted,

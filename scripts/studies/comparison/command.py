@@ -14,16 +14,16 @@ from pathlib import Path
 
 from console import MOST, count, exit_code_of, readable
 
-from beasy_sched.campaigns.campaign import begin, go_on
-from beasy_sched.campaigns.campaign_table import Campaign, read_campaign
-from beasy_sched.campaigns.folder import must_be_empty
-from beasy_sched.campaigns.own_days import OwnFiles
-from beasy_sched.campaigns.scenario import PAPER_GUARDS
-from beasy_sched.campaigns.workers import Processes
 from beasy_sched.cli.options import print_line
 from beasy_sched.errors import BeasyError
 from beasy_sched.limits import shortened
-from beasy_sched.reports.paired import Block, ComparedPolicies
+from beasy_sched.plugins.campaigns.campaign import begin, go_on
+from beasy_sched.plugins.campaigns.campaign_table import Campaign, read_campaign
+from beasy_sched.plugins.campaigns.folder import must_be_empty
+from beasy_sched.plugins.campaigns.own_days import OwnFiles
+from beasy_sched.plugins.campaigns.paired import Block, ComparedPolicies
+from beasy_sched.plugins.campaigns.processes import Processes
+from beasy_sched.plugins.campaigns.scenario import PAPER_GUARDS
 from studies.beasy.figures import make_closeups
 from studies.command_line import STOPPED, cautions, counted, parser_of, present, read_arguments, span
 from studies.comparison.bound import Bounds, compute_bounds

@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from beasy_sched.arrays import FloatArray
-from beasy_sched.campaigns.campaign_table import Campaign
-from beasy_sched.energy.storage import BatterySpec
+from beasy_sched.energy.devices.battery import BatterySpec
 from beasy_sched.formats.batsim_profiles import profile_run_s
 from beasy_sched.formats.batsim_workload import read_workload
 from beasy_sched.formats.decoding import read_frame
-from beasy_sched.reports.paired import Block, ComparedPolicies
+from beasy_sched.plugins.campaigns.campaign_table import Campaign
+from beasy_sched.plugins.campaigns.paired import Block, ComparedPolicies
 from beasy_sched.units import SECONDS_PER_HOUR
 from studies.beasy.figures import Closeup
 from studies.comparison.study import case_of

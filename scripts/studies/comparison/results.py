@@ -1,4 +1,4 @@
-"""Results of a comparison of policies: the tables of `beasy_sched.reports.paired`, and two more.
+"""Results of a comparison of policies: the tables of `beasy_sched.plugins.campaigns.paired`, and two more.
 
 A case has one scenario, or several: its means are also reported by scenario, with the upper bound.
 """
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from beasy_sched.arrays import FloatArray
-from beasy_sched.reports.paired import (
+from beasy_sched.plugins.campaigns.paired import (
     Block,
     ComparedPolicies,
     blocks_of,
@@ -21,8 +21,8 @@ from beasy_sched.reports.paired import (
     mean_heads,
     means_table,
 )
-from beasy_sched.reports.samples import RESAMPLES, interval, weighted_mean
-from beasy_sched.reports.text_tables import TextTable
+from beasy_sched.plugins.campaigns.samples import RESAMPLES, interval, weighted_mean
+from beasy_sched.plugins.campaigns.text_tables import TextTable
 from studies.claims import TIE
 from studies.comparison.bound import Bounds
 from studies.comparison.study import case_of

@@ -17,8 +17,11 @@ from typing import Any, Final
 
 from msgspec.structs import replace as replaced
 
-from beasy_sched.campaigns.own_days import OwnFiles, on_own_days
-from beasy_sched.campaigns.scenario import (
+from beasy_sched.errors import ConfigError
+from beasy_sched.generate.noise import ProductionCase
+from beasy_sched.generate.workload import ARRIVAL_SHAPES
+from beasy_sched.plugins.campaigns.own_days import OwnFiles, on_own_days
+from beasy_sched.plugins.campaigns.scenario import (
     PAPER_GUARDS,
     GuardPart,
     PolicyPart,
@@ -28,10 +31,7 @@ from beasy_sched.campaigns.scenario import (
     TuplePart,
     quick,
 )
-from beasy_sched.campaigns.scenario_file import check_scenario, find_scenario
-from beasy_sched.errors import ConfigError
-from beasy_sched.generate.noise import ProductionCase
-from beasy_sched.generate.workload import ARRIVAL_SHAPES
+from beasy_sched.plugins.campaigns.scenario_file import check_scenario, find_scenario
 from beasy_sched.run.settings import read_options
 
 QUICK_POLICY: Final = "bid-price-quick"

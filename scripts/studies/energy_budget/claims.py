@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from beasy_sched.arrays import FloatArray
-from beasy_sched.reports.intervals import NOT_NEGATIVE, ValueRange
-from beasy_sched.reports.samples import Sample, bootstrap_weights, interval, weighted_mean
-from beasy_sched.reports.text_tables import TextTable
+from beasy_sched.plugins.campaigns.samples import Sample, bootstrap_weights, interval, weighted_mean
+from beasy_sched.plugins.campaigns.text_tables import TextTable
+from beasy_sched.plugins.reports.intervals import NOT_NEGATIVE, ValueRange
 from studies.claims import Claim, Truth, Verdict, claim_table
 from studies.energy_budget.study import ALGORITHMS, Setting, percent
 

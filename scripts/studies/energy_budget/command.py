@@ -14,10 +14,10 @@ from typing import get_args
 
 from console import exit_code_of, readable
 
-from beasy_sched.campaigns.workers import Processes
 from beasy_sched.cli.options import print_line
 from beasy_sched.errors import BeasyError
-from beasy_sched.policies.energy_budget.energy_budget_options import Allocation, EnergyBudgetOptions
+from beasy_sched.plugins.campaigns.processes import Processes
+from beasy_sched.plugins.energy_budget.energy_budget_options import Allocation, EnergyBudgetOptions
 from studies.claims import judge
 from studies.command_line import STOPPED, counted, parser_of, present, read_arguments
 from studies.energy_budget.claims import CLAIMS, Results, energy_claim_table, results_of

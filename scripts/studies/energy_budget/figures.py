@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from beasy_sched.reports.text_tables import TextTable
+from beasy_sched.plugins.campaigns.text_tables import TextTable
 from studies.energy_budget.claims import EASY, Results
 from studies.energy_budget.study import ALGORITHMS, Setting, Week, percent
 from studies.figures import (

@@ -17,8 +17,6 @@ import numpy as np
 from msgspec import Struct
 
 from beasy_sched._version import __version__
-from beasy_sched.campaigns.campaign_table import RunColumn
-from beasy_sched.campaigns.tasks import attempt
 from beasy_sched.engine import Session
 from beasy_sched.errors import ConfigError
 from beasy_sched.formats.atomic import write_inside
@@ -31,6 +29,8 @@ from beasy_sched.generate.workload_swf import workload_from_swf
 from beasy_sched.model.decisions import Reply
 from beasy_sched.model.events import Message
 from beasy_sched.model.jobs import bounded_slowdown
+from beasy_sched.plugins.campaigns.campaign_table import RunColumn
+from beasy_sched.plugins.campaigns.tasks import attempt
 from beasy_sched.policies.registry import make_policy
 from beasy_sched.simulator import Ending, Simulation, SimulationOptions
 from beasy_sched.units import SECONDS_PER_DAY

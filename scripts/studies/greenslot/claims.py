@@ -18,8 +18,8 @@ from msgspec.structs import replace
 
 from beasy_sched.forecast.accuracy import HORIZONS_H
 from beasy_sched.generate.greenslot_week import ACTUAL_W, PREDICTED_W
-from beasy_sched.reports.samples import weighted_mean
-from beasy_sched.reports.text_tables import TextTable
+from beasy_sched.plugins.campaigns.samples import weighted_mean
+from beasy_sched.plugins.campaigns.text_tables import TextTable
 from studies.claims import Claim, Ruling, Truth, Verdict, judge
 from studies.greenslot.cases import (
     CONVENTIONAL,

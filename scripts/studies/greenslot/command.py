@@ -13,7 +13,6 @@ from pathlib import Path
 
 from console import count, exit_code_of, readable
 
-from beasy_sched.campaigns.workers import Processes
 from beasy_sched.cli.options import print_line
 from beasy_sched.errors import BeasyError, ConfigError
 from beasy_sched.forecast.accuracy import AccuracyTable, accuracy
@@ -21,7 +20,8 @@ from beasy_sched.forecast.solar import SolarModel
 from beasy_sched.forecast.weather import ActualWeather
 from beasy_sched.formats.grid_rates import CARBON, PRICE
 from beasy_sched.formats.solar_history import read_solar_history
-from beasy_sched.reports.text_tables import TextTable
+from beasy_sched.plugins.campaigns.processes import Processes
+from beasy_sched.plugins.campaigns.text_tables import TextTable
 from studies.claims import tally
 from studies.command_line import STOPPED, counted, parser_of, present, read_arguments
 from studies.greenslot.cases import (

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from beasy_sched.arrays import FloatArray
 from beasy_sched.forecast.accuracy import AccuracyTable
-from beasy_sched.reports.samples import Sample, bootstrap_weights
-from beasy_sched.reports.text_tables import TextTable
+from beasy_sched.plugins.campaigns.samples import Sample, bootstrap_weights
+from beasy_sched.plugins.campaigns.text_tables import TextTable
 from beasy_sched.units import SECONDS_PER_HOUR
 from studies.greenslot.cases import (
     CONVENTIONAL,

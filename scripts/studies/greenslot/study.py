@@ -19,8 +19,6 @@ import msgspec
 import numpy as np
 
 from beasy_sched._version import __version__
-from beasy_sched.campaigns.campaign_table import RunColumn
-from beasy_sched.campaigns.tasks import attempt
 from beasy_sched.engine import Session
 from beasy_sched.engine.power_side import EnergySource
 from beasy_sched.errors import ConfigError
@@ -34,8 +32,10 @@ from beasy_sched.generate.workload import GeneratedWorkload
 from beasy_sched.model.jobs import Terms
 from beasy_sched.model.workflow import due_times
 from beasy_sched.outputs.summary import summarize
-from beasy_sched.policies.greenslot.planning import QueuedTask, RoundSettings, plan_round
-from beasy_sched.policies.greenslot.slots import Slots
+from beasy_sched.plugins.campaigns.campaign_table import RunColumn
+from beasy_sched.plugins.campaigns.tasks import attempt
+from beasy_sched.plugins.greenslot.planning import QueuedTask, RoundSettings, plan_round
+from beasy_sched.plugins.greenslot.slots import Slots
 from beasy_sched.run.settings import RunSettings, build_session
 from beasy_sched.simulator import Ending, Inputs, SimulationOptions, simulation_from_files
 from beasy_sched.units import SECONDS_PER_HOUR

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from beasy_sched.reports.paired import ComparedPolicies, clusters_of, p_text, paired_difference
-from beasy_sched.reports.samples import interval
-from beasy_sched.reports.text_tables import TextTable
+from beasy_sched.plugins.campaigns.paired import ComparedPolicies, clusters_of, p_text, paired_difference
+from beasy_sched.plugins.campaigns.samples import interval
+from beasy_sched.plugins.campaigns.text_tables import TextTable
 from studies.claims import Claim, Truth, Verdict, claim_table
 from studies.comparison.results import blocks_by_case
 from studies.learning.study import CHANCE, FIXED, FULL, GREEDY, LEARNERS, MIXES, VARIED

@@ -12,16 +12,16 @@ from pathlib import Path
 
 from console import SEED, count, exit_code_of
 
-from beasy_sched.campaigns.campaign import begin, go_on
-from beasy_sched.campaigns.campaign_table import Campaign, read_campaign
-from beasy_sched.campaigns.folder import must_be_empty
-from beasy_sched.campaigns.scenario import PAPER_GUARDS, PolicyPart, Scenario
-from beasy_sched.campaigns.workers import Processes
 from beasy_sched.cli.options import print_line
 from beasy_sched.cli.progress import progress_bar
 from beasy_sched.errors import BeasyError
-from beasy_sched.policies.learned.model import Model
-from beasy_sched.reports.text_tables import TextTable
+from beasy_sched.plugins.campaigns.campaign import begin, go_on
+from beasy_sched.plugins.campaigns.campaign_table import Campaign, read_campaign
+from beasy_sched.plugins.campaigns.folder import must_be_empty
+from beasy_sched.plugins.campaigns.processes import Processes
+from beasy_sched.plugins.campaigns.scenario import PAPER_GUARDS, PolicyPart, Scenario
+from beasy_sched.plugins.campaigns.text_tables import TextTable
+from beasy_sched.plugins.learned.model import Model
 from studies.claims import judge
 from studies.command_line import STOPPED, cautions, counted, parser_of, present, read_arguments, span
 from studies.comparison.study import Extent

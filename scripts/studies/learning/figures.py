@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from beasy_sched.learning.preferences import preference_table
-from beasy_sched.policies.learned.model import Model
-from beasy_sched.reports.learning_figure import plot_curve
-from beasy_sched.reports.paired import ComparedPolicies
-from beasy_sched.reports.text_tables import TextTable
+from beasy_sched.plugins.campaigns.paired import ComparedPolicies
+from beasy_sched.plugins.campaigns.text_tables import TextTable
+from beasy_sched.plugins.learned.model import Model
+from beasy_sched.plugins.learning.learning_figure import plot_curve
+from beasy_sched.plugins.learning.preferences import preference_table
 from studies.figures import TWO_COLUMNS_IN, BoxPanel, Figures, box_figure, new_figure
 from studies.learning.claims import DIFFERING, MEASURED, LearningResults
 

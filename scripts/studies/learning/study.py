@@ -15,15 +15,17 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace as replaced
 
-from beasy_sched.campaigns.scenario import PolicyPart, Scenario, quick
-from beasy_sched.campaigns.scenario_file import check_scenario, find_scenario
-from beasy_sched.campaigns.workers import Executor
 from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.formats.atomic import hold_folder, write_atomic, write_inside
 from beasy_sched.formats.decoding import Malformed, decode_json, decode_msgpack, read_json
 from beasy_sched.formats.reading import read_bytes
-from beasy_sched.learning.executions import FIRST_SEED
-from beasy_sched.learning.training import (
+from beasy_sched.plugins.campaigns.scenario import PolicyPart, Scenario, quick
+from beasy_sched.plugins.campaigns.scenario_file import check_scenario, find_scenario
+from beasy_sched.plugins.campaigns.workers import Executor
+from beasy_sched.plugins.learned.features import FEATURES
+from beasy_sched.plugins.learned.model import ACTIONS, Model, read_model, shipped_model, write_model
+from beasy_sched.plugins.learning.executions import FIRST_SEED
+from beasy_sched.plugins.learning.training import (
     BATCH,
     Experience,
     Lesson,
@@ -32,8 +34,6 @@ from beasy_sched.learning.training import (
     lesson_of,
     level_lines,
 )
-from beasy_sched.policies.learned.features import FEATURES
-from beasy_sched.policies.learned.model import ACTIONS, Model, read_model, shipped_model, write_model
 from studies.comparison.study import (
     Extent,
     average_cases,

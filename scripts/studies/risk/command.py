@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from console import count, exit_code_of
 
-from beasy_sched.campaigns.workers import Processes
 from beasy_sched.cli.options import print_line
-from beasy_sched.reports.drawing import PALETTE
-from beasy_sched.reports.text_tables import TextTable
+from beasy_sched.plugins.campaigns.processes import Processes
+from beasy_sched.plugins.campaigns.text_tables import TextTable
+from beasy_sched.plugins.reports.drawing import PALETTE
 from studies.command_line import STOPPED, counted, parser_of, present, read_arguments
 from studies.figures import GREY, ONE_COLUMN_IN, new_figure
 from studies.risk.study import FIRST_DAY, POLICIES, PROMISES, Promise, RiskStudy, Weather, skies

@@ -17,8 +17,6 @@ from msgspec import Struct
 
 from beasy_sched._version import __version__
 from beasy_sched.api.runs import Run, simulate
-from beasy_sched.campaigns.campaign_table import RunColumn
-from beasy_sched.campaigns.tasks import attempt
 from beasy_sched.forecast.production_history import FIRST_ISSUE_H, issue_quantiles
 from beasy_sched.formats.atomic import write_inside
 from beasy_sched.formats.batsim_events import power_event_lines
@@ -38,6 +36,8 @@ from beasy_sched.generate.power_events import (
 )
 from beasy_sched.generate.workload import GeneratedWorkload, SwfOptions, SyntheticOptions, synthetic_workload
 from beasy_sched.generate.workload_swf import workload_from_swf
+from beasy_sched.plugins.campaigns.campaign_table import RunColumn
+from beasy_sched.plugins.campaigns.tasks import attempt
 from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR, kw_to_w
 from studies.study import Measured, Study
 

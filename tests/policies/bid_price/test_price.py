@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Final
+
 import numpy as np
 import pytest
 from effort import examples
@@ -9,14 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from worlds import FAST, GEARED, PLAIN, SLOW
 
-from beasy_sched.energy.storage import BatterySpec, project_levels_j, project_need_j
+from beasy_sched.energy.devices.battery import BatterySpec, project_levels_j, project_need_j
 from beasy_sched.model.host_power import PowerModel
 from beasy_sched.model.platform import Platform, ServerKind
 from beasy_sched.policies.bid_price.battery import Backup, BatteryAhead
 from beasy_sched.policies.bid_price.bid_price_jobs import Jobs
 from beasy_sched.policies.bid_price.fleet import Speed, TwoSpeedFleet
 from beasy_sched.policies.bid_price.horizon import Cells
-from beasy_sched.policies.bid_price.price import Demand, Price, solve
+from beasy_sched.policies.bid_price.price import Demand, Price, limited_by_value, solve
 
 BATTERY = BatterySpec(1e6, discharge_limit_w=2000.0, self_discharge_per_day=0.1)
 
@@ -262,3 +265,47 @@ def test_demand_beyond_the_servers_waits() -> None:
     assert above_w.max() == pytest.approx(6 * 55.0)
     assert float(above_w @ demand.cells.width_s) == pytest.approx(9 * 3600.0 * 55.0)
     assert above_w[demand.cells.edge_s[1:] <= 5400.0].min() == pytest.approx(6 * 55.0)
+
+
+# --- the target's band, and the value of energy left ---
+
+
+def test_the_target_ends_at_the_lower_edge_of_its_band() -> None:
+    cells = Cells(12, 3600.0)
+    exact = replace(BATTERY, soc_target_pct=50.0)
+    wide = replace(exact, target_band_pct=5.0)
+    goals_j = [BatteryAhead(each, 6e5, cells, margin=0.0).goal_j for each in (exact, wide)]
+    assert goals_j == pytest.approx([5e5, 4.5e5])
+
+
+VALUED: Final = [(1, 300.0), (1, 600.0), (1, 900.0), (1, 2200.0)]
+"""Jobs whose mean is 1000 host-seconds."""
+
+
+def limits(supply_w: float, *worths: float) -> tuple[list[Price], Demand]:
+    price, demand = price_of(VALUED, supply_w)
+    assert not price.rationed
+    supply = np.full(len(demand.cells), supply_w)
+    return [limited_by_value(price, demand, ahead_of(demand), supply, worth) for worth in worths], demand
+
+
+def test_a_job_worth_less_than_the_charge_it_takes_waits() -> None:
+    """Of a supply a little above the demand, what jobs do not use is stored at 0.95.
+
+    At a worth of 1, a job up to the mean energy / 0.95, or a little more, is worth its charge.
+    """
+    demand = demand_of(VALUED, GEARED_FLEET)
+    mean_w = float(demand.power_w(np.inf, Speed.THRIFTY) @ demand.cells.width_s) / float(
+        demand.cells.edge_s[-1]
+    )
+    found, demand = limits(mean_w + 2.0, 0.0, 1e-3, 1.0, 2.0)
+    mean_j = float(demand.seen_j.mean())
+    assert [price.by_value for price in found] == [False, False, True, True]
+    assert found[2].speed is Speed.THRIFTY
+    assert 0.95 * mean_j <= found[2].price_j <= 1.2 * mean_j
+    assert found[3].price_j == pytest.approx(found[2].price_j / 2.0, rel=0.2)
+
+
+def test_energy_that_would_not_be_stored_costs_nothing() -> None:
+    found, _ = limits(1e5, 1.0)
+    assert not found[0].by_value

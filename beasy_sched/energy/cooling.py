@@ -1,0 +1,80 @@
+"""Cooling and losses of a site, in proportion to the power of its servers.
+
+The PUE (power usage effectiveness) is the power of servers and their cooling in units of the servers' power:
+a constant, or a function of the outside temperature. Cooling power = (PUE - 1) * power of servers.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from beasy_sched.arrays import FloatArray
+from beasy_sched.energy.fields import FieldError, require
+from beasy_sched.energy.site_load import Course
+
+_LARGEST_PUE = 5.0
+"""Largest credible PUE; small old server rooms have about 3."""
+_COLDEST_C, _HOTTEST_C = -90.0, 60.0
+
+
+@dataclass(frozen=True)
+class Cooling:
+    """PUE of a site. Raises `FieldError` (a ConfigError) for values out of range."""
+
+    pue: float | tuple[tuple[float, float], ...]
+    """One value, or a table of outside temperatures (degrees Celsius, ascending) and the PUE at each."""
+    temperature: Course | None = None
+    """Outside temperature, degrees Celsius; None with a constant PUE."""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.pue, (int, float)):
+            _require_pue("pue", self.pue)
+            require(self.temperature is None, "temperature", self.temperature, "none with a constant pue")
+            return
+        if not self.pue:
+            raise FieldError("pue", [], "at least one row, such as [15, 1.1]")
+        before = -math.inf
+        for place, (temp_c, pue) in enumerate(self.pue):
+            credible = _COLDEST_C <= temp_c <= _HOTTEST_C
+            expected = f"between {_COLDEST_C:g} and {_HOTTEST_C:g} degrees Celsius"
+            require(credible, f"pue[{place}]", temp_c, expected)
+            expected = f"above {before:g}, the row before: rows are in rising order of temperature"
+            require(temp_c > before, f"pue[{place}]", temp_c, expected)
+            _require_pue(f"pue[{place}]", pue)
+            before = temp_c
+        if self.temperature is None:
+            raise FieldError("temperature", None, 'a file of the outside temperature: temperature = "FILE"')
+
+    def during(self, start_s: float, end_s: float, step_s: float) -> float:
+        """Return the PUE of a step of ``step_s`` or a part of it: that at its mean temperature."""
+        if self.temperature is None:
+            return self._constant
+        return float(np.interp(self.temperature.during(start_s, end_s, step_s), *self._columns))
+
+    def expected(self, now: float, step_s: float, edges_s: FloatArray) -> FloatArray:
+        """Return the PUE between ``edges_s`` (s) at the temperatures known or expected at ``now``."""
+        if self.temperature is None:
+            return np.full(len(edges_s) - 1, self._constant)
+        return self._at(self.temperature.expected(now, step_s, edges_s))
+
+    @property
+    def _constant(self) -> float:
+        return self.pue if isinstance(self.pue, (int, float)) else self.pue[0][1]
+
+    def _at(self, temperatures_c: FloatArray) -> FloatArray:
+        """Return the PUE at temperatures: straight lines between the rows, and their ends beyond them."""
+        return np.interp(temperatures_c, *self._columns)
+
+    @cached_property
+    def _columns(self) -> tuple[FloatArray, FloatArray]:
+        rows = np.array(self.pue, dtype=np.float64)
+        return rows[:, 0], rows[:, 1]
+
+
+def _require_pue(field: str, pue: float) -> None:
+    expected = f"a PUE from 1 to {_LARGEST_PUE:g}: power of servers and cooling, divided by that of servers"
+    require(1.0 <= pue <= _LARGEST_PUE, field, pue, expected)

@@ -1,0 +1,1 @@
+"""Plug-ins: what is built around the scheduler and can be removed, a folder each."""

@@ -1,0 +1,340 @@
+"""Draws possible futures from everything that is known at a moment: pure, and reproducible by a seed."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from msgspec.structs import replace
+
+from beasy_sched.arrays import FloatArray
+from beasy_sched.forecast.quantiles import Quantiles
+from beasy_sched.formats.batsim_events import ExternalEvent
+from beasy_sched.formats.batsim_jobs import WorkloadJob
+from beasy_sched.plugins.foresee.known import EndedJobs, KnownProduction, PresentJob, PresentKnowledge
+from beasy_sched.protocol.notices import CARBON_FIELD, POWER_FIELD, PRICE_FIELD
+from beasy_sched.simulator.future import Arrival, Future
+from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR
+
+_OF_USER: Final = 10
+"""Number of a user's ended jobs from which only these count."""
+_OF_ALL: Final = 20
+"""Number of ended jobs from which the prior is not used."""
+_WEEK_S: Final = 7 * SECONDS_PER_DAY
+_DAYS_OF_PRODUCTION: Final = 7
+"""Number of past days of which one is drawn as the production of a day, where there is no forecast."""
+_KEPT_AN_HOUR: Final = 0.9
+"""Correlation of the normal score of the production after an hour."""
+_KEPT_FIELDS: Final = frozenset({"user", "power_w", "host_share", "estimate_s"})
+"""Fields of a past job that a drawn one has as well: the others name jobs or times of the past."""
+_RATHER_SHORT_S: Final = 1.0
+"""Shortest run time, s."""
+_PRIOR_RUN_S: Final = SECONDS_PER_HOUR
+"""Mean run time of a job without a walltime if none has ended, s."""
+
+
+def _prior_shares() -> FloatArray:
+    """Return quantiles of a distribution of shares with the mean 0.7 and a wide spread (Kumaraswamy's)."""
+    levels: FloatArray = (np.arange(100, dtype=np.float64) + 0.5) / 100.0
+    shares: FloatArray = (1.0 - (1.0 - levels) ** (1.0 / 0.6)) ** (1.0 / 1.5)
+    return shares
+
+
+PRIOR_SHARES: Final = _prior_shares()
+
+
+@dataclass(frozen=True)
+class DrawnFuture:
+    """A future of the simulation, and of the site's own sources."""
+
+    future: Future
+    own_w: FloatArray | None
+    """Power of the site's own sources in each step from ``first_s`` on, W; None if nothing is replaced."""
+    first_s: float
+    step_s: float
+
+    def mean_w(self, start_s: float, end_s: float) -> float:
+        """Return the mean power of the own sources in the step from ``start_s`` to ``end_s``, W."""
+        if self.own_w is None:
+            return 0.0
+        step = round((start_s - self.first_s) / self.step_s)
+        return float(self.own_w[min(max(step, 0), len(self.own_w) - 1)])
+
+
+def draw(known: PresentKnowledge, number: int, seed: int = 0) -> DrawnFuture:
+    """Draw the future with a number; the same arguments give the same future."""
+    rng = np.random.default_rng([seed, round(known.time_s * 1000.0), number])
+    run_times = RunShares(known.ended)
+    runs_s = {job.id: run_times.draw(job, rng) for job in known.present}
+    arrivals = _arrivals(known, run_times, rng)
+    events, own_w = _production(known, rng)
+    production = known.production
+    first_s, step_s = (0.0, 1.0) if production is None else (production.first_s, production.step_s)
+    return DrawnFuture(Future(runs_s, arrivals, events), own_w, first_s, step_s)
+
+
+def by_walltimes(known: PresentKnowledge) -> DrawnFuture:
+    """Return the future in which each job takes its walltime and none is submitted.
+
+    The production is that of the first drawn future. A job without a walltime runs until the end.
+    """
+    drawn = draw(known, 0)
+    long_s = known.until_s - known.time_s
+    runs_s = {
+        job.id: job.walltime_s if job.walltime_s < math.inf else max(job.used_s, 0.0) + 2 * long_s
+        for job in known.present
+    }
+    future = Future(runs_s, (), drawn.future.events)
+    return DrawnFuture(future, drawn.own_w, drawn.first_s, drawn.step_s)
+
+
+# --- run times ------------------------------------------------------------------------------------------
+
+
+class RunShares:
+    """Run times, as shares of walltimes, of the jobs that have ended."""
+
+    def __init__(self, ended: EndedJobs) -> None:
+        """Learn from jobs that have ended."""
+        limited = np.isfinite(ended.walltime_s)
+        self._shares = np.minimum(ended.run_s[limited] / ended.walltime_s[limited], 1.0)
+        users = (
+            np.array(ended.users, dtype=object)[limited] if len(ended.users) else np.zeros(0, dtype=object)
+        )
+        self._of_user: dict[str, FloatArray] = {}
+        for user in dict.fromkeys(users.tolist()):
+            self._of_user[user] = self._shares[users == user]
+        self._run_s = ended.run_s[~limited] if (~limited).any() else ended.run_s
+
+    def shares(self, user: str) -> FloatArray:
+        """Return the shares that a job of a user may need."""
+        own = self._of_user.get(user, ())
+        if len(own) >= _OF_USER:
+            return np.asarray(own)
+        return self._shares if len(self._shares) >= _OF_ALL else PRIOR_SHARES
+
+    def draw(self, job: PresentJob, rng: np.random.Generator) -> float:
+        """Draw the run time of a job that runs or waits, s: longer than it has run."""
+        if job.walltime_s == math.inf:
+            return self._draw_unlimited(max(job.used_s, 0.0), rng)
+        shares = self.shares(job.user)
+        if job.used_s >= 0.0:
+            longer = shares[shares > job.used_s / job.walltime_s]
+            shares = np.append(longer, 1.0)
+        return max(float(shares[rng.integers(len(shares))]) * job.walltime_s, _RATHER_SHORT_S)
+
+    def draw_new(self, user: str, walltime_s: float, rng: np.random.Generator) -> float:
+        """Draw the run time of a job that will be submitted, s."""
+        return self.draw(PresentJob("", user, walltime_s, -1.0), rng)
+
+    def _draw_unlimited(self, used_s: float, rng: np.random.Generator) -> float:
+        longer = self._run_s[self._run_s > used_s]
+        if len(longer):
+            return max(float(longer[rng.integers(len(longer))]), _RATHER_SHORT_S)
+        return used_s + max(float(rng.exponential(max(used_s, _PRIOR_RUN_S))), _RATHER_SHORT_S)
+
+
+# --- arrivals -------------------------------------------------------------------------------------------
+
+
+def _arrivals(known: PresentKnowledge, run_times: RunShares, rng: np.random.Generator) -> list[Arrival]:
+    """Draw the jobs that will be submitted until the end, in the order of time."""
+    if known.time_s < SECONDS_PER_DAY:
+        return _poisson(known, run_times, rng)
+    times_s = np.array([job.subtime for _, job in known.submitted])
+    arrivals: list[Arrival] = []
+    day_s = known.time_s
+    while day_s < known.until_s:
+        back_s = _days_back_s(known.time_s, day_s, rng)
+        first, end = np.searchsorted(
+            times_s, [day_s - back_s, day_s - back_s + SECONDS_PER_DAY], side="right"
+        )
+        for workload, job in known.submitted[int(first) : int(end)]:
+            if job.subtime + back_s < known.until_s:
+                arrivals.append(_copy(workload, job, job.subtime + back_s, len(arrivals), run_times, rng))
+        day_s += SECONDS_PER_DAY
+    return arrivals
+
+
+def _days_back_s(now: float, day_s: float, rng: np.random.Generator) -> float:
+    """Choose how long before a day from ``day_s`` on the day is that it repeats: weeks, or the last one."""
+    ahead_s = day_s - now
+    yesterday_s = ahead_s + SECONDS_PER_DAY
+    weeks_s = (math.floor(ahead_s / _WEEK_S) + 1) * _WEEK_S
+    possible = [back_s for back_s in dict.fromkeys((yesterday_s, weeks_s)) if day_s - back_s >= 0.0]
+    return possible[int(rng.integers(len(possible)))]
+
+
+def _poisson(known: PresentKnowledge, run_times: RunShares, rng: np.random.Generator) -> list[Arrival]:
+    """Draw jobs like those so far, at their mean rate; those of time 0 do not count: they waited before."""
+    past = [pair for pair in known.submitted if pair[1].subtime > 1.0]
+    if not past or known.time_s <= 0.0:
+        return []
+    count = int(rng.poisson(len(past) / known.time_s * (known.until_s - known.time_s)))
+    times_s = np.sort(rng.uniform(known.time_s, known.until_s, count)).tolist()
+    chosen = rng.integers(len(past), size=count).tolist()
+    arrivals = []
+    for number, (time_s, place) in enumerate(zip(times_s, chosen, strict=True)):
+        workload, job = past[place]
+        arrivals.append(_copy(workload, job, time_s, number, run_times, rng))
+    return arrivals
+
+
+def _copy(
+    workload: str,
+    job: WorkloadJob,
+    time_s: float,
+    number: int,
+    run_times: RunShares,
+    rng: np.random.Generator,
+) -> Arrival:
+    extras = {name: value for name, value in (job.extras or {}).items() if name in _KEPT_FIELDS} or None
+    user = f"{workload}!" if extras is None or "user" not in extras else f"{workload}!{extras['user']}"
+    walltime_s = math.inf if job.walltime is None else float(job.walltime)
+    drawn = replace(job, id=f"{workload}!drawn{number}", subtime=time_s, extras=extras)
+    return Arrival(workload, drawn, run_times.draw_new(user, walltime_s, rng))
+
+
+# --- production -----------------------------------------------------------------------------------------
+
+
+def _production(
+    known: PresentKnowledge, rng: np.random.Generator
+) -> tuple[list[ExternalEvent], FloatArray | None]:
+    """Draw the events that announce production, and the power of the site's own sources."""
+    production = known.production
+    if production is None:
+        return [], None
+    if production.forecast_w is None:
+        days = _days_of_production(known, rng)
+        if known.has_own:
+            return [], _repeated(production, days)
+        return _repeated_events(known, days), None
+    power_w = (
+        _by_quantiles(production, rng) if production.quantiles is not None else _by_error(production, rng)
+    )
+    if known.has_own:
+        return [], power_w
+    return _events(known, power_w), None
+
+
+def _scores(steps: int, step_s: float, first: float | None, rng: np.random.Generator) -> FloatArray:
+    """Draw a normal score of each step, which keeps most of its value from one to the next."""
+    kept = _KEPT_AN_HOUR ** (step_s / SECONDS_PER_HOUR)
+    news = rng.standard_normal(steps) * math.sqrt(1.0 - kept * kept)
+    score = float(rng.standard_normal()) if first is None else first
+    scores = np.empty(steps)
+    for step, new in enumerate(news.tolist()):
+        score = kept * score + new
+        scores[step] = score
+    return scores
+
+
+_ERF: Final = np.vectorize(math.erf, otypes=[float])
+
+
+def _by_quantiles(production: KnownProduction, rng: np.random.Generator) -> FloatArray:
+    quantiles = production.quantiles
+    if quantiles is None:
+        raise RuntimeError("the forecast has no quantiles")
+    first = _present_score(quantiles, production.present_w)
+    scores = _scores(quantiles.power_w.shape[1], production.step_s, first, rng)
+    return _at_levels(quantiles, 0.5 * (1.0 + _ERF(scores / math.sqrt(2.0))))
+
+
+def _present_score(quantiles: Quantiles, present_w: float) -> float | None:
+    """Return the normal score of the present production in the next step; None where it has no spread."""
+    from statistics import NormalDist
+
+    powers = quantiles.power_w[:, 0]
+    if powers[-1] - powers[0] <= 1e-3 * max(float(powers[-1]), 1.0):
+        return None
+    level = float(np.interp(present_w, powers, quantiles.levels))
+    return NormalDist().inv_cdf(min(max(level, 0.02), 0.98))
+
+
+def _at_levels(quantiles: Quantiles, levels: FloatArray) -> FloatArray:
+    """Return the power of each step at its level, W, as `Quantiles.at` does for one level."""
+    rows = np.vstack((np.zeros(quantiles.power_w.shape[1]), quantiles.power_w))
+    marks = np.concatenate(([0.0], quantiles.levels))
+    if quantiles.levels[0] <= 0.0:
+        rows, marks = quantiles.power_w, quantiles.levels
+    above = np.clip(np.searchsorted(marks, levels), 1, len(marks) - 1)
+    steps = np.arange(len(levels))
+    low, high = rows[above - 1, steps], rows[above, steps]
+    width = marks[above] - marks[above - 1]
+    share = np.clip((levels - marks[above - 1]) / width, 0.0, 1.0)
+    power_w: FloatArray = low + share * (high - low)
+    return power_w
+
+
+def _by_error(production: KnownProduction, rng: np.random.Generator) -> FloatArray:
+    forecast_w = production.forecast_w
+    if forecast_w is None:
+        raise RuntimeError("there is no forecast")
+    scores = _scores(len(forecast_w), production.step_s, None, rng)
+    error = production.error
+    shift = error.mean + math.sqrt(error.variance) * scores
+    power_w: FloatArray = np.maximum(forecast_w * (1.0 + production.uncertainty * shift), 0.0)
+    return power_w
+
+
+def _days_of_production(known: PresentKnowledge, rng: np.random.Generator) -> list[float]:
+    """Choose, for each day from now on, how long before it the day is that it repeats, s."""
+    past_days = math.floor(known.time_s / SECONDS_PER_DAY)
+    days = math.ceil((known.until_s - known.time_s) / SECONDS_PER_DAY)
+    if past_days < 1:
+        return []
+    chosen = rng.integers(1, min(past_days, _DAYS_OF_PRODUCTION) + 1, size=max(days, 1))
+    return [(day + int(back)) * SECONDS_PER_DAY for day, back in enumerate(chosen.tolist())]
+
+
+def _repeated(production: KnownProduction, days: list[float]) -> FloatArray:
+    """Return the power of each step as on the chosen past days; the present one before a day has passed."""
+    steps = len(production.uncertainty)
+    power_w = np.full(steps, production.present_w)
+    for step in range(steps if days else 0):
+        start_s = production.first_s + step * production.step_s
+        day = min(int((start_s - production.first_s) // SECONDS_PER_DAY), len(days) - 1)
+        place = int(np.searchsorted(production.starts_s, start_s - days[day] + 1e-6, side="right")) - 1
+        power_w[step] = production.past_w[place] if place >= 0 else production.present_w
+    return power_w
+
+
+def _repeated_events(known: PresentKnowledge, days: list[float]) -> list[ExternalEvent]:
+    """Return the power events of the chosen past days, at their times of the day."""
+    times_s = np.array([event.timestamp for event in known.events])
+    repeated: list[ExternalEvent] = []
+    for day, back_s in enumerate(days):
+        start_s = known.time_s + day * SECONDS_PER_DAY - back_s
+        first, end = np.searchsorted(times_s, [start_s, start_s + SECONDS_PER_DAY], side="right").tolist()
+        for event in known.events[first:end]:
+            if event.timestamp + back_s < known.until_s:
+                repeated.append(_moved(event, event.timestamp + back_s))
+    return repeated
+
+
+def _moved(event: ExternalEvent, time_s: float, **data: Any) -> ExternalEvent:
+    return ExternalEvent(time_s, event.kind, {**event.data, "timestamp": time_s, **data})
+
+
+def _events(known: PresentKnowledge, power_w: FloatArray) -> list[ExternalEvent]:
+    """Return events that announce the power of each step; rates as a day before, if they were announced."""
+    production, past = known.production, known.events
+    if production is None or not past:
+        return []
+    rates = [event for event in past if PRICE_FIELD in event.data or CARBON_FIELD in event.data]
+    times_s = np.array([event.timestamp for event in rates])
+    events = []
+    for step, power in enumerate(power_w.tolist()):
+        at_s = production.first_s + step * production.step_s
+        data: dict[str, Any] = {"type": past[-1].kind, "timestamp": at_s, POWER_FIELD: power}
+        if rates:
+            back_s = (math.floor((at_s - known.time_s) / SECONDS_PER_DAY) + 1) * SECONDS_PER_DAY
+            place = max(int(np.searchsorted(times_s, at_s - back_s + 1e-6, side="right")) - 1, 0)
+            of = rates[place].data
+            data |= {name: of[name] for name in (PRICE_FIELD, CARBON_FIELD) if name in of}
+        events.append(ExternalEvent(at_s, past[-1].kind, data))
+    return events

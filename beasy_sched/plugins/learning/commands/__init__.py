@@ -1,0 +1,1 @@
+"""The commands of this plug-in, a file each."""

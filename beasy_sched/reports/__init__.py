@@ -1,1 +1,0 @@
-"""Reports for people: explanations, charts, tables, metrics."""

@@ -1,0 +1,1 @@
+"""Energy budgets that follow the price: what they save on weeks of jobs."""

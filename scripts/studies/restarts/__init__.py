@@ -1,0 +1,1 @@
+"""Effect of killed jobs that come back on the comparison of policies."""

@@ -1,0 +1,96 @@
+"""Forecasts contain nothing of the real future: with another one after the moment, no byte changes."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from beasy_sched.plugins.foresee.following import Moments
+from tests.plugins.foresee.foreseen_site import (
+    HOUR_S,
+    FutureSite,
+    foreseen,
+    replace,
+    some_jobs,
+    sunny_w,
+    told,
+)
+
+AT_S = 30 * HOUR_S + 17.0
+
+
+def _ended_by(folder: Path, time_s: float) -> set[str]:
+    with (folder / "run_jobs.csv").open() as file:
+        rows = csv.DictReader(file)
+        return {row["job_id"] for row in rows if row["finish_time"] and float(row["finish_time"]) <= time_s}
+
+
+def _with_another_future(site: FutureSite, ended: set[str]) -> FutureSite:
+    """Replace run times of what has not ended, arrivals, production, prices and failures after the moment."""
+    rng = np.random.default_rng(99)
+    jobs = []
+    for job in site.jobs:
+        if job["at"] > AT_S:
+            continue
+        # longer than it can have run by the moment
+        jobs.append(
+            job if job["id"] in ended else {**job, "run": job["walltime"] * 0.999, "delay": job["delay"]}
+        )
+    for number in range(25):
+        at_s = round(AT_S + 5.0 + 300.0 * number, 3)
+        jobs.append(
+            {
+                "id": f"other{number}",
+                "at": at_s,
+                "res": 2,
+                "walltime": 5000.0,
+                "run": 4000.0,
+                "user": 1,
+                "delay": False,
+            }
+        )
+    power_w = site.power_w.copy()
+    first = int(AT_S // 300) + 1
+    power_w[first:] = np.round(rng.uniform(0.0, 5000.0, len(power_w) - first), 1)
+    known_h = int(AT_S // HOUR_S) + 25
+    prices = [*site.prices[:known_h], *(9.0 for _ in site.prices[known_h:])]
+    known_h = int(AT_S // HOUR_S) + 2  # a straight line leads to the hour after the present one
+    temperatures_c = [*site.temperatures_c[:known_h], *(35.0 for _ in site.temperatures_c[known_h:])]
+    services_kw = [*site.services_kw[:known_h], *(1.5 for _ in site.services_kw[known_h:])]
+    failures = [line for line in site.failures if line["timestamp"] <= AT_S]
+    failures.append({"timestamp": AT_S + 60.0, "type": "breaks", "resources": "0-3"})
+    return replace(
+        site,
+        jobs=jobs,
+        power_w=power_w,
+        prices=prices,
+        failures=failures,
+        temperatures_c=temperatures_c,
+        services_kw=services_kw,
+    )
+
+
+@pytest.mark.parametrize("policy", ["easy", "bid-price", "power-reactive"])
+@pytest.mark.parametrize(("grid", "loads"), [(False, False), (True, False), (True, True)])
+@pytest.mark.sampled(3)
+def test_the_future_does_not_show_in_a_forecast(tmp_path: Path, policy: str, grid: bool, loads: bool) -> None:
+    rng = np.random.default_rng(5)
+    site = FutureSite(
+        some_jobs(rng, until_s=60 * HOUR_S),
+        sunny_w(72),
+        hosts=5,
+        prices=[0.1 + 0.01 * (hour % 24) for hour in range(24 * 5)] if grid else (),
+        temperatures_c=[15.0 + 8.0 * np.sin(hour / 4.0) for hour in range(24 * 5)] if loads else (),
+        services_kw=[0.2 + 0.01 * (hour % 11) for hour in range(24 * 5)] if loads else (),
+        failures=[{"timestamp": 0.0, "type": "wakes_fail", "resources": "4", "percent": 0.0}],
+    )
+    moments = Moments(at_s=(AT_S,))
+    one = told(foreseen(site, tmp_path / "one", policy, moments))
+    other_site = _with_another_future(site, _ended_by(tmp_path / "one", AT_S))
+    other = told(foreseen(other_site, tmp_path / "other", policy, moments))
+    assert len(one) == 1
+    assert b'"jobs":[{' in one[0], "no job waits: the test shows nothing"
+    assert one == other

@@ -1,0 +1,269 @@
+"""A run repeated to a moment and continued: unchanged it is the run itself, byte for byte."""
+
+from __future__ import annotations
+
+import json
+import os
+from functools import partial
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import beasy_sched as bs
+from beasy_sched.cli import cli
+from beasy_sched.engine.observed import ObservedSession
+from beasy_sched.errors import ConfigError, InputError
+from beasy_sched.model.events import Message
+from beasy_sched.model.hosts import HostSet
+from beasy_sched.outputs.files import RunFiles
+from beasy_sched.plugins.foresee.children import Lost, run_children
+from beasy_sched.plugins.foresee.what_if import Change, figures, repeat_to, what_if
+from beasy_sched.policies.registry import built_in
+from beasy_sched.run.following import RunFollower
+from beasy_sched.run.in_process import run_in_process
+from beasy_sched.run.repeating import InputsKeeper, repeatable_run
+from beasy_sched.simulator import Simulation
+from tests.plugins.foresee.foreseen_site import (
+    GRID,
+    HOUR_S,
+    SITE,
+    FutureSite,
+    changed,
+    some_jobs,
+    sunny_w,
+    with_policy,
+)
+
+PLAIN = [
+    name
+    for name in ("easy", "bid-price", "power-reactive", "fcfs", "workload-reactive")
+    if name in built_in()
+]
+
+ALL = range(1, len(built_in()))
+"""Numbers of the policies, from the second on."""
+
+
+def built_in_names() -> list[str]:
+    return [*built_in()]
+
+
+def _run(folder: Path, policy: str = "easy", *, grid: bool = False) -> str:
+    """Make a run that can be repeated; return its prefix."""
+    jobs = some_jobs(np.random.default_rng(3), until_s=30 * HOUR_S, count=90)
+    prices = [0.1 + 0.01 * (hour % 24) for hour in range(24 * 4)] if grid else ()
+    return _run_of(FutureSite(jobs, sunny_w(48), window_h=48, hosts=5, prices=prices), folder, policy)
+
+
+def _run_of(site: FutureSite, folder: Path, policy: str) -> str:
+    inputs, settings = site.write(folder)
+    settings = changed(settings, policy=policy)
+    prefix = str(folder / "run")
+    run_in_process(inputs, RunFiles(prefix, settings), followers=[InputsKeeper(prefix, inputs, settings)])
+    return prefix
+
+
+class _Replies(RunFollower):
+    """Keeps all replies."""
+
+    def __init__(self) -> None:
+        self.replies: list[tuple[float, bytes]] = []
+
+    def begin(self, simulation: Simulation, running: ObservedSession) -> None:
+        running.step = partial(self.keep, running.step)
+
+    def keep(self, step, message: Message):
+        reply = step(message)
+        self.replies.append((reply.now, repr(reply.decisions).encode()))
+        return reply
+
+
+def _rest(simulation: Simulation, running: ObservedSession) -> bytes:
+    """Continue a paused run to its end; return its replies, outcomes and trace."""
+    session, replies = running.session, []
+    copy = running.detached()
+    simulation.world.stop_tracing()
+
+    def step(message: Message):
+        reply = copy.step(message)
+        replies.append((reply.now, repr(reply.decisions).encode()))
+        return reply
+
+    simulation.resume(step, ignores_power=lambda: session.over)
+    columns = session.outcomes.columns()
+    trace = repr(session.power.trace).encode()
+    return msgspec.msgpack.encode(
+        [replies, {name: repr(list(column)) for name, column in columns.items()}, trace]
+    )
+
+
+@pytest.mark.parametrize("grid", [False, True])
+@pytest.mark.parametrize("policy", PLAIN)
+@pytest.mark.sampled(2)
+def test_a_continuation_that_is_not_changed_is_the_run(tmp_path: Path, policy: str, grid: bool) -> None:
+    prefix = _run(tmp_path, policy, grid=grid)
+    _check_continuations(prefix, np.random.default_rng(8).uniform(0.0, 47 * HOUR_S, 2).tolist())
+
+
+@pytest.mark.parametrize("number", [pytest.param(0), *(pytest.param(n, marks=pytest.mark.slow) for n in ALL)])
+def test_a_continuation_with_plans_is_the_run(tmp_path: Path, number: int) -> None:
+    policy = built_in_names()[number] if number else "beasy"
+    rng = np.random.default_rng(100 + number)
+    jobs = some_jobs(rng, until_s=20 * HOUR_S, count=60)
+    site = with_policy(FutureSite(jobs, sunny_w(48), window_h=18, windows=2, hosts=5), policy, number)
+    _check_continuations(_run_of(site, tmp_path, policy), rng.uniform(0.0, 35 * HOUR_S, 1).tolist())
+
+
+def _check_continuations(prefix: str, at_s: list[float]) -> None:
+    """Check that a run, continued from moments without a change, is the run."""
+    run = repeatable_run(prefix)
+    kept = _Replies()
+    sessions: list[ObservedSession] = []
+
+    class Session(RunFollower):
+        def begin(self, simulation: Simulation, running: ObservedSession) -> None:
+            sessions.append(running)
+
+    run_in_process(run.inputs, RunFiles(None, run.settings, decisions=False), followers=[kept, Session()])
+    session = sessions[0].session
+    for time_s in at_s:
+        found: list[bytes | Lost] = []
+
+        def act(simulation: Simulation, running: ObservedSession, found: list[bytes | Lost] = found) -> None:
+            found.extend(run_children([lambda: _rest(simulation, running)], 1))
+
+        repeat_to(run, time_s, act)
+        assert not isinstance(found[0], Lost), found
+        replies, columns, trace = msgspec.msgpack.decode(found[0])
+        expected = [[now, decisions] for now, decisions in kept.replies if now > time_s]
+        assert expected
+        assert replies == expected
+        assert columns == {name: repr(list(column)) for name, column in session.outcomes.columns().items()}
+        assert trace == repr(session.power.trace).encode()
+
+
+def test_known_and_unchanged_there_is_no_difference(tmp_path: Path) -> None:
+    comparison = what_if(_run(tmp_path), 14 * HOUR_S, Change(), is_known=True)
+    (pair,) = comparison.pairs
+    assert pair.as_it_was == pair.changed
+    assert all(each.difference == 0.0 for each in figures(comparison))
+
+
+def test_lost_servers_run_nothing_more(tmp_path: Path) -> None:
+    prefix = _run(tmp_path)
+    comparison = what_if(prefix, 14 * HOUR_S, Change(lost=HostSet.parse("0-4")), is_known=True)
+    (pair,) = comparison.pairs
+    assert pair.as_it_was.totals.finished > 0
+    assert pair.changed.totals.finished == 0
+
+
+@pytest.mark.parametrize("policy", [name for name in ("bid-price", "power-reactive") if name in built_in()])
+def test_another_policy_takes_over(tmp_path: Path, policy: str) -> None:
+    comparison = what_if(
+        _run(tmp_path), 14 * HOUR_S + 17.0, Change(policy=policy), continuations=2, at_once=2
+    )
+    assert comparison.problems == ()
+    assert len(comparison.pairs) == 2
+    assert all(pair.changed.totals.finished > 0 for pair in comparison.pairs)
+
+
+def test_production_is_replaced(tmp_path: Path) -> None:
+    prefix = _run(tmp_path)
+    night = tmp_path / "night.txt"
+    night.write_text('{"timestamp": 54000, "type": "power", "power_available": 0.0}\n')
+    (pair,) = what_if(prefix, 14 * HOUR_S, Change(production=str(night)), is_known=True).pairs
+    assert pair.changed.totals.soc_pct < pair.as_it_was.totals.soc_pct
+
+
+def test_servers_are_put_back_into_service(tmp_path: Path) -> None:
+    jobs = some_jobs(np.random.default_rng(3), until_s=30 * HOUR_S, count=90)
+    broken = [{"timestamp": 5 * HOUR_S, "type": "breaks", "resources": "0-3"}]
+    site = FutureSite(jobs, sunny_w(48), window_h=48, hosts=5, failures=broken)
+    prefix = _run_of(site, tmp_path, "easy")
+    (pair,) = what_if(prefix, 14 * HOUR_S, Change(added=HostSet.parse("0-3")), is_known=True).pairs
+    assert pair.changed.totals.finished > pair.as_it_was.totals.finished
+
+
+def test_prices_and_limits_change_from_the_moment_on(tmp_path: Path) -> None:
+    jobs = some_jobs(np.random.default_rng(3), until_s=30 * HOUR_S, count=90)
+    prices = [0.1 + 0.01 * (hour % 24) for hour in range(24 * 4)]
+    site = FutureSite(jobs, sunny_w(48, 300.0), window_h=48, hosts=5, prices=prices)
+    prefix = _run_of(site, tmp_path, "easy")
+    text = SITE.format(window_h=48) + GRID
+    dear, limited = tmp_path / "dear.toml", tmp_path / "limited.toml"
+    lines = (tmp_path / "price.csv").read_text().splitlines()
+    prices = [f"{time},{2.0 * float(price):.6f}" for time, price in (line.split(",") for line in lines[1:])]
+    (tmp_path / "dear.csv").write_text("\n".join([lines[0], *prices, ""]))
+    dear.write_text(text.replace("price.csv", "dear.csv"))
+    limited.write_text(text.replace("import_limit_kw = 1.0", "import_limit_kw = 0.2"))
+    (pair,) = what_if(prefix, 14 * HOUR_S, Change(site=str(dear)), is_known=True).pairs
+    assert pair.as_it_was.totals.import_kwh > 0.0
+    assert pair.changed.totals.cost > 1.2 * pair.as_it_was.totals.cost
+    (pair,) = what_if(prefix, 14 * HOUR_S, Change(site=str(limited)), is_known=True).pairs
+    assert pair.changed.totals.import_kwh < pair.as_it_was.totals.import_kwh
+    larger = tmp_path / "larger.toml"
+    larger.write_text(text.replace("capacity_kwh = 12.0", "capacity_kwh = 13.0"))
+    with pytest.raises(ConfigError, match=r"larger.toml: battery.capacity_j is not that of the run"):
+        what_if(prefix, 14 * HOUR_S, Change(site=str(larger)), is_known=True)
+
+
+def test_errors_name_what_to_do(tmp_path: Path) -> None:
+    prefix = _run(tmp_path)
+    with pytest.raises(
+        ConfigError, match=r"--at: found 720000 s, but the run .* ended at 17\d+ s: use an earlier time"
+    ):
+        what_if(prefix, 200 * HOUR_S, Change(), is_known=True)
+    (tmp_path / "power.txt").write_text((tmp_path / "power.txt").read_text() + "\n")
+    with pytest.raises(InputError, match="has changed since the run"):
+        what_if(prefix, HOUR_S, Change(), is_known=True)
+    os.remove(tmp_path / "power.txt")
+    with pytest.raises(InputError, match="which is gone: restore it"):
+        what_if(prefix, HOUR_S, Change(), is_known=True)
+    os.remove(tmp_path / "run_inputs.json")
+    with pytest.raises(InputError, match="cannot be repeated"):
+        what_if(prefix, HOUR_S, Change(), is_known=True)
+
+
+def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _run(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    Path("own.toml").write_text(json.loads(Path("run_inputs.json").read_text())["settings"]["site"])
+    simulate = [
+        "simulate",
+        "-p",
+        "platform.xml",
+        "-w",
+        "workload.json",
+        "--events",
+        "power.txt",
+        "--site",
+        "own.toml",
+    ]
+    done = CliRunner().invoke(cli, [*simulate, "-o", "cli", "--foresee", "20h", "-n", "2", "-j", "2"])
+    assert done.exit_code == 0, done.output
+    assert "starts foreseen" in done.output
+    assert len(Path("cli_foresee.jsonl").read_text().splitlines()) == 2
+    done = CliRunner().invoke(
+        cli, ["what-if", "cli", "--at", "14h", "--lose", "0-3", "-n", "2", "-j", "2", "--chart", "c.png"]
+    )
+    assert done.exit_code == 0, done.output
+    assert "without servers 0-3" in done.output
+    assert Path("c.png").read_bytes().startswith(b"\x89PNG")
+    done = CliRunner().invoke(cli, [*simulate, "--foresee-at", "20h", "-n", "2", "-j", "2", "--json", "-q"])
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.output)
+    assert told["forecasts"]["count"] == 1
+    assert told["settings"]["policy"] == "easy"
+    done = CliRunner().invoke(cli, [*simulate, "-n", "2"])
+    assert done.exit_code != 0
+
+
+def test_from_python(tmp_path: Path) -> None:
+    prefix = _run(tmp_path)
+    frame = bs.foresee(prefix, at="14h", continuations=2, at_once=2)
+    assert {"start_s", "started_s", "start_by_walltimes_s"} <= {*frame.columns}
+    compared = bs.what_if(prefix, at="14h", lose="0-3", continuations=2, at_once=2)
+    assert compared.loc["jobs finished", "difference"] < 0
