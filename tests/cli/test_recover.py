@@ -118,7 +118,7 @@ def test_a_window_s_end_changes_no_byte_of_the_results(
         for name in ("kept", "not")
     )  # the schedule file has real times
     assert kept == not_kept
-    assert len(kept) == 7
+    assert len(kept) == 8
 
 
 def test_nothing_to_recover(inputs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):

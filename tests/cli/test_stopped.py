@@ -186,7 +186,7 @@ def test_too_many_open_files_at_the_end(place: Path, out: Path) -> None:
         [word for word in command if word != "-q"], capture_output=True, text=True, env=environment
     )
     assert done.returncode == 0, done.stderr
-    assert len(names(out)) == 8
+    assert len(names(out)) == 9
     assert json.loads((out / "run_summary.json").read_text())["complete"]
 
 

@@ -24,6 +24,7 @@ INPUTS = {
 RESULTS = {
     "run_jobs.csv", "run_schedule.csv", "run_machine_states.csv", "run_pstate_changes.csv",
     "run_consumed_energy.csv", "run_energy_trace.csv", "run_decisions.jsonl", "run_summary.json",
+    "run_inputs.json",
 }  # fmt: skip
 TWO = ("--policy", "workload-reactive", "--policy", "power-reactive")
 
