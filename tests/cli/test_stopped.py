@@ -301,13 +301,15 @@ def test_killed_at_random_moments(place: Path, out: Path, command: str) -> None:
         ]
 
     def end(processes: list[subprocess.Popen[str]]) -> list[str]:
-        said = []
-        for process in processes:
-            said.append(process.communicate(timeout=PATIENCE_S)[0])
-            for other in processes:  # one that waits for another that is gone
-                if process.returncode and other.poll() is None:
-                    other.terminate()
-        return said
+        gone_s = None
+        while None in [process.poll() for process in processes]:
+            time.sleep(0.02)
+            if gone_s is None and any(process.returncode for process in processes):
+                gone_s = time.monotonic()
+            elif gone_s is not None and time.monotonic() > gone_s + 5.0:
+                for process in processes:  # one that waits for another that is gone
+                    process.terminate()
+        return [process.communicate(timeout=PATIENCE_S)[0] for process in processes]
 
     before = time.monotonic()
     assert all("Traceback" not in text for text in end(begin()))
