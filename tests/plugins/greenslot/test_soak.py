@@ -41,7 +41,7 @@ def test_the_random_rounds_bring_about_what_they_are_for() -> None:
         counts["a predecessor is less urgent"] += order != sorted(order)
 
     count()
-    assert set(counts) > REASONS
+    assert set(counts) > REASONS - {planning.PEAK_LATER}  # peaks have no price here
     assert min(counts.values()) >= 3, counts  # the rarest usually comes 20 to 40 times
 
 

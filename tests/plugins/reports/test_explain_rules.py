@@ -15,6 +15,7 @@ from worlds import (
     SLOT_POLICIES,
     World,
     WorldJob,
+    complete_world,
     green_world,
     policy_of,
     random_world,
@@ -105,7 +106,11 @@ otherwise."""
 def worlds_for(policy: str) -> list[World]:
     """The worlds in which the policy shall say all that it can."""
     if policy in SLOT_POLICIES:
-        return [QUIET, *(green_world(np.random.default_rng(seed)) for seed in SEEDS)]
+        worlds = [green_world(np.random.default_rng(seed)) for seed in SEEDS]
+        priced = [
+            complete_world(np.random.default_rng(seed)) for seed in SEEDS
+        ]  # in which peaks have a price
+        return [QUIET, *worlds, *(world for world in priced if world.grid and world.grid.peak_per_kw)]
     draws = (random_world, rich_world)
     if policy == "workload-reactive":
         worlds = [draws[seed % 2](np.random.default_rng(seed)) for seed in SEEDS]
@@ -192,11 +197,17 @@ def test_every_sentence_is_of_a_rule_that_some_policy_names() -> None:
     forecasts = dict(FORECASTS)  # and these, forecasts that are renewed while the run follows the clock
     facts = {"option": "--forecast", "source": "f.csv", "age_s": 7200.0}
     assert {key: sentence(*key, facts) for key in forecasts} == forecasts
+    again = ("restart", "submitted again")  # and this, runs whose killed jobs come back
+    told = "1 h 00 min of its work were saved, and 10 min are done again: it came back as w0!1#2."
+    assert sentence(*again, {"saved_s": 3600.0, "redone_s": 600.0, "life": "w0!1#2"}) == told
+    suspended = ("P-state", "idle for the external scheduler's time")  # and this, runs with --suspend
+    assert sentence(*suspended, {"idle_s": 600.0}).startswith("They have been idle for 10 min")
     not_started = ("kill", NOT_STARTED)  # only a real cluster refuses starts
     assert sentence(*not_started, {"reason": "QOS limit"}).startswith(
         "The cluster did not start it (QOS limit)"
     )
-    assert said | {no_hosts, withdrawn, runs, waiting, not_started, others, *forecasts} == RULES
+    elsewhere = {no_hosts, withdrawn, runs, waiting, not_started, others, again, suspended, *forecasts}
+    assert said | elsewhere == RULES
 
 
 def test_no_rule_is_only_declared() -> None:
