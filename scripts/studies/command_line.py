@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import os
 import platform
+import re
 import shlex
 import subprocess
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,6 +27,8 @@ from studies.comparison.study import TUNING_BELOW, Extent
 from studies.figures import Figures, write_figures
 
 ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = re.compile(r"(?<![\w.])(?:\.{0,2}/)(?:[^\s/\"',=]+/)*(?=[^\s/\"',=]+\.\w)")
+"""Folders of a file in an argument, which may have several."""
 STOPPED = "stopped; completed runs are kept, and the same command continues"
 
 
@@ -61,8 +64,18 @@ def read_arguments(
 ) -> argparse.Namespace:
     """Return what a command line chooses, and itself as ``command``. Exits with code 2 if it is invalid."""
     chosen = parser.parse_args(arguments, chosen)
-    chosen.command = shlex.join([parser.prog, *arguments])
+    chosen.command = shlex.join([parser.prog, *stated(arguments)])
     return chosen
+
+
+def stated(arguments: Iterable[str]) -> Iterator[str]:
+    """Return the arguments that decide the results, with names of files without their folders."""
+    left = iter(arguments)
+    for argument in left:
+        if argument in ("--out", "--jobs"):
+            next(left, None)
+        elif not argument.startswith(("--out=", "--jobs=")):
+            yield FOLDERS.sub("", argument)
 
 
 @contextlib.contextmanager

@@ -156,7 +156,7 @@ def check_energy(session: Session, most_w: float) -> None:
 @pytest.mark.parametrize("is_five", [False, True], ids=["Batsim 4", "Batsim 5"])
 @pytest.mark.parametrize("first", [1000, 0])
 def test_a_conversation_that_goes_wrong(first: int, is_five: bool) -> None:
-    refused, count = 0, max(examples(60), 20)
+    refused, count = 0, max(examples(60), 40)
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
         for seed in range(first, first + count):
