@@ -3,37 +3,15 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from bench.measured import Measured, measure
 from bench.traces import ROWS, Inputs, command
 from pytest_benchmark.fixture import BenchmarkFixture
 
 pytestmark = pytest.mark.bench
-
-
-LAUNCHER = """
-import resource, subprocess, sys, time
-begin = time.perf_counter()
-code = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL).returncode
-elapsed = time.perf_counter() - begin
-print(elapsed, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024)
-sys.exit(code)
-"""
-"""A process counts its parent's memory until it becomes a program of its own: so the parent is small."""
-
-
-def run_process(arguments: list[str]) -> tuple[float, float]:
-    """Run to the end; return the wall time (s) and the largest resident memory (MiB)."""
-    done = subprocess.run(
-        [sys.executable, "-S", "-c", LAUNCHER, *arguments], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    elapsed, memory = done.stdout.split()
-    return float(elapsed), float(memory)
 
 
 @pytest.mark.parametrize("name", ["sdscblue", "metacentrum", "kth-sp2", "metacentrum-queue", "ricc"])
@@ -45,12 +23,12 @@ def test_simulate_easy(
     arguments = command(
         "simulate", "-p", made.platform, "-w", made.workload, "--policy", "easy", "-e", prefix, "-q"
     )
-    taken: list[tuple[float, float]] = []
+    taken: list[Measured] = []
     rounds = 1 if made.trace.slow else 5
-    benchmark.pedantic(lambda: taken.append(run_process(arguments)), rounds=rounds)
+    benchmark.pedantic(lambda: taken.append(measure(arguments)), rounds=rounds)
     summary = json.loads(Path(f"{prefix}_summary.json").read_text())
     assert summary["complete"]
-    seconds = sorted(elapsed for elapsed, _ in taken)[len(taken) // 2]
+    seconds = sorted(each.elapsed_s for each in taken)[len(taken) // 2]
     peer = made.trace.batsim_s if made.real else None
     size = f"{summary['jobs']['submitted']} jobs, {made.trace.hosts} hosts"
     ROWS.append(
@@ -59,6 +37,6 @@ def test_simulate_easy(
             f"{seconds:.2f} s",
             f"{peer} s (Batsim, C++)" if peer else "-",
             f"{peer / seconds:.1f}" if peer else "-",
-            f"{size}, {max(memory for _, memory in taken):.0f} MiB",
+            f"{size}, {max(each.memory_mib for each in taken):.0f} MiB",
         )
     )
