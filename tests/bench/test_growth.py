@@ -23,8 +23,8 @@ def grown(what: str, jobs: int, servers: int, folder: Path, benchmark: Benchmark
     days = max(1, round(jobs / servers / PER_DAY_AND_SERVER))
     measure(command("generate", "platform", "-n", f"taurus:{servers}", "--one-pstate", "-q", "-o", platform))
     shares = ",".join(["1"] * days)
-    measure(command("generate", "workload", "--synthetic", "--jobs", jobs, "--seed", 1,
-                    "--day-shares", shares,                    "--run-median", 30 * 60, "--hosts", servers, "--platform-preset", "taurus", "-q",
+    drawn = ["--synthetic", "--jobs", jobs, "--seed", 1, "--day-shares", shares, "--run-median", 30 * 60]
+    measure(command("generate", "workload", *drawn, "--hosts", servers, "--platform-preset", "taurus", "-q",
                     "-o", workload))  # fmt: skip
     arguments = command("simulate", "-p", platform, "-w", workload, "--policy", "easy",
                         "-e", folder / "run", "-q")  # fmt: skip
