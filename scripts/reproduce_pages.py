@@ -27,9 +27,8 @@ NAMED = re.compile(r"\{([^{}=]+\.[^{}=]+)\}")
 """A file of --data, in an argument."""
 STAMP = re.compile(r"^- Written by `.*$", re.MULTILINE)
 STOPPED = 130
-SDSC = ("sdscblue_1w_16944036", "sdscblue_1w_22874448", "sdscblue_1w_61845732")
 WEEKS = ("curie_1w_43659000", "curie_1w_46054648", "metacentrum_1w_1360702000", "metacentrum_1w_1362000000",
-         "metacentrum_1w_1367276567", *SDSC)  # fmt: skip
+         "metacentrum_1w_1367276567", "sdscblue_1w_16944036", "sdscblue_1w_22874448", "sdscblue_1w_61845732")  # fmt: skip
 
 
 def each(option: str, *values: str) -> tuple[str, ...]:
@@ -101,7 +100,7 @@ STUDIES = {
         "--swf", "{KTH-SP2-1996-2.swf}")),
     "target-band": Study("target_band", "target-band", arguments=("--pairs", "2")),
     "budget-prices": Study("budget_prices", "budget-prices", arguments=(
-        "--price", "{entsoe_AT_day_ahead_2022.csv}", *each("--week", *(f"{{{week}.swf}}" for week in SDSC)))),
+        "--price", "{entsoe_AT_day_ahead_2022.csv}", *BUDGET_WEEKS)),
 }  # fmt: skip
 
 
