@@ -28,7 +28,8 @@ NAMED = re.compile(r"\{([^{}=]+\.[^{}=]+)\}")
 STAMP = re.compile(r"^- Written by `.*$", re.MULTILINE)
 STOPPED = 130
 WEEKS = ("curie_1w_43659000", "curie_1w_46054648", "metacentrum_1w_1360702000", "metacentrum_1w_1362000000",
-         "metacentrum_1w_1367276567", "sdscblue_1w_16944036", "sdscblue_1w_22874448", "sdscblue_1w_61845732")  # fmt: skip
+         "metacentrum_1w_1367276567", "sdscblue_1w_16944036", "sdscblue_1w_22874448",
+         "sdscblue_1w_61845732")  # fmt: skip
 
 
 def each(option: str, *values: str) -> tuple[str, ...]:
