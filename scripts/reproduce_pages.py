@@ -262,7 +262,7 @@ def main() -> int:
     chosen = parse_arguments()
     ahead = [name for name, folder in chosen.studies.items() if folder is None]
     if ahead and not chosen.quick:
-        print("Studies, and how long each took when its page was made:", *listed(ahead), sep="\n")
+        print("Studies, and how long each took when its page was made:", *listed(ahead), sep="\n", flush=True)
     if chosen.list:
         return 0
     for name, folder in chosen.studies.items():
