@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 from bench.days import make_days
 from bench.traces import ROWS, TRACES, Inputs, command
+from studies.command_line import stamp
+
+from beasy_sched.formats.atomic import write_atomic
+
+HEAD = ("what", "ours", "peer", "ratio", "remark")
+SECTIONS: dict[str, list[tuple[str, ...]]] = {}
+"""Rows by what their module measures."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--traces", type=Path, help="folder of real SWF traces")
     parser.addoption("--release", type=Path, help="wheel of the release to compare with")
+    parser.addoption("--page", type=Path, help="file for the table, in Markdown")
     parser.addoption("--quick", action="store_true", help="leave out what takes longer than a minute")
 
 
@@ -55,13 +64,37 @@ def days(tmp_path_factory: pytest.TempPathFactory) -> list[object]:
     return make_days(tmp_path_factory.mktemp("days"))
 
 
+@pytest.fixture(autouse=True)
+def section(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Count the rows that come from each module, so that the page has a table for each."""
+    before = len(ROWS)
+    yield
+    SECTIONS.setdefault(request.module.__doc__.splitlines()[0], []).extend(ROWS[before:])
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if not ROWS:
         return
-    head = ("what", "ours", "peer", "ratio", "remark")
-    widths = [max(len(row[i]) for row in (head, *ROWS)) for i in range(len(head))]
+    widths = [max(len(row[i]) for row in (HEAD, *ROWS)) for i in range(len(HEAD))]
     terminalreporter.write_line("")
-    for row in (head, *ROWS):
+    for row in (HEAD, *ROWS):
         terminalreporter.write_line(
             "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         )
+    if (path := terminalreporter.config.getoption("--page")) is not None:
+        write_atomic(path, page())
+        terminalreporter.write_line(str(path))
+
+
+def page() -> str:
+    """Return the tables in Markdown, with a stamp."""
+    lines = ["# Performance, measured", "", f"- {stamp('scripts/bench --page')}", "",
+             "Times and the largest resident memory are of whole processes, unless a row has something else;"
+             " a ratio is the peer's time divided by ours."]  # fmt: skip
+    for title, rows in SECTIONS.items():
+        lines += ["", title, "", markdown_row(HEAD), "| --- " * len(HEAD) + "|", *map(markdown_row, rows)]
+    return "\n".join([*lines, ""])
+
+
+def markdown_row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"

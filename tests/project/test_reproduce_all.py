@@ -14,7 +14,8 @@ from beasy_sched import __version__
 
 SCRIPT = ROOT / "scripts/reproduce"
 PAGES = sorted(path for path in (ROOT / "docs/results").glob("*.md") if path.stem != "index")
-BY_STUDIES = [page for page in PAGES if page.stem != "conformance"]  # which scripts/conformance writes
+BY_STUDIES = [page for page in PAGES if page.stem not in ("conformance", "performance")]
+"""Those that scripts/reproduce makes."""
 
 
 def stamp_of(page: Path) -> str:
