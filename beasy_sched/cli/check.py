@@ -36,7 +36,8 @@ from beasy_sched.planner.replan_sources import first_plan_shortage, replan_rule
 from beasy_sched.planner.replanner import with_own_inputs
 from beasy_sched.planner.windows import NoPlan
 from beasy_sched.policies.registry import make_policy
-from beasy_sched.run.settings import RunSettings, check_needs
+from beasy_sched.run.building import check_needs
+from beasy_sched.run.settings import RunSettings
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -18,19 +18,17 @@ from msgspec import UNSET
 
 from beasy_sched import declared
 from beasy_sched.declared import check, default_of, meaning_of
-from beasy_sched.engine.lost import RETRIES
-from beasy_sched.engine.placement import Placement
-from beasy_sched.engine.power_side import EnergySource
 from beasy_sched.errors import ConfigError, PathLike
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.earlier import will_replace
 from beasy_sched.formats.run_files import path_of
 from beasy_sched.formats.site_file import read_site_text
 from beasy_sched.limits import LATEST_S, shortened
-from beasy_sched.model.restarts import OnKill
+from beasy_sched.model.choices import RETRIES, EnergySource, OnKill, Placement
 from beasy_sched.numbers import ANY_NUMBER, ANY_WHOLE, Range
 from beasy_sched.plugin import Kind, load, own_targets
-from beasy_sched.run.settings import FollowSettings, ReplanSettings, RunSettings, read_options
+from beasy_sched.run.building import read_options
+from beasy_sched.run.settings import FollowSettings, ReplanSettings, RunSettings
 from beasy_sched.units import parse_duration
 
 if TYPE_CHECKING:

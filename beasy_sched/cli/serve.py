@@ -32,8 +32,8 @@ from beasy_sched.errors import why
 from beasy_sched.formats.run_files import OF_SCHEDULER
 from beasy_sched.protocol.detection import HostsText
 from beasy_sched.protocol.wire import is_open_to_all, reachable
+from beasy_sched.run.building import build_session
 from beasy_sched.run.following import live_followers_of, observers_of
-from beasy_sched.run.settings import build_session
 
 if TYPE_CHECKING:
     from beasy_sched.daemon import Daemon

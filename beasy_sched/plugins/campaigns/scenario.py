@@ -29,7 +29,7 @@ from beasy_sched.generate.power_events import (
     SyntheticWeather,
 )
 from beasy_sched.generate.workload import ArrivalShape, Chains, SwfOptions, SyntheticOptions
-from beasy_sched.model.restarts import OnKill
+from beasy_sched.model.choices import OnKill
 from beasy_sched.planner.offline import PlanOptions
 from beasy_sched.planner.power_problem import Surplus
 from beasy_sched.units import SECONDS_PER_HOUR, parse_duration

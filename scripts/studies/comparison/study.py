@@ -32,7 +32,7 @@ from beasy_sched.plugins.campaigns.scenario import (
     quick,
 )
 from beasy_sched.plugins.campaigns.scenario_file import check_scenario, find_scenario
-from beasy_sched.run.settings import read_options
+from beasy_sched.run.building import read_options
 
 QUICK_POLICY: Final = "bid-price-quick"
 """Name in the comparison of ``bid-price`` without patience: servers are woken for a job at once."""

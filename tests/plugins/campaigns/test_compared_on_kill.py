@@ -9,7 +9,7 @@ import pytest
 from command_line import exit_code
 from small_site import small_site
 
-from beasy_sched.model.restarts import OnKill
+from beasy_sched.model.choices import OnKill
 from beasy_sched.plugins.campaigns.comparisons.side_by_side import ComparedPolicy
 
 

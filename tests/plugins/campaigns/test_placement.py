@@ -9,8 +9,8 @@ import pytest
 from command_line import exit_code
 from small_site import small_site
 
-from beasy_sched.engine.placement import Placement
 from beasy_sched.errors import ConfigError
+from beasy_sched.model.choices import Placement
 from beasy_sched.plugins.campaigns.comparisons.scenarios import scenario_comparison
 from beasy_sched.plugins.campaigns.comparisons.side_by_side import ComparedPolicy
 

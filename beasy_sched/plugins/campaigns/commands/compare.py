@@ -32,10 +32,10 @@ from beasy_sched.cli.options import (
 )
 from beasy_sched.cli.progress import Bars, ProgressOptions, counting, progress_bar
 from beasy_sched.declared import made_of
-from beasy_sched.engine.placement import Placement
 from beasy_sched.errors import Interrupted
 from beasy_sched.formats.site_file import DEFAULT_SITE
 from beasy_sched.generate.workload import ArrivalShape
+from beasy_sched.model.choices import Placement
 from beasy_sched.outputs.tables import Contender, comparison_lines, conditions, own_warnings
 from beasy_sched.outputs.verdict import verdict
 from beasy_sched.plugins.campaigns.commands.campaign import (

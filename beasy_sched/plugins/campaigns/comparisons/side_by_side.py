@@ -10,11 +10,10 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
-from beasy_sched.engine.placement import Placement
 from beasy_sched.engine.setup import check_placement
 from beasy_sched.errors import BeasyError, ConfigError, Interrupted
 from beasy_sched.formats.atomic import remove_old, write_atomic
-from beasy_sched.model.restarts import OnKill
+from beasy_sched.model.choices import OnKill, Placement
 from beasy_sched.outputs.tables import COMPARISON_COLUMNS, Contender, comparison_markdown, conditions
 from beasy_sched.outputs.verdict import verdict
 from beasy_sched.plugins.campaigns.comparisons.days import ComparedDays, DayInputs
@@ -30,7 +29,7 @@ from beasy_sched.plugins.campaigns.workers import Failure, Task, work_through
 from beasy_sched.plugins.reports.perfect_foresight import yardstick
 from beasy_sched.plugins.reports.run_data import read_energy
 from beasy_sched.policies.registry import make_policy
-from beasy_sched.run.settings import check_needs, read_options
+from beasy_sched.run.building import check_needs, read_options
 
 TABLE_NAME: Final = "comparison.md"
 REPORT_NAME: Final = "report.html"

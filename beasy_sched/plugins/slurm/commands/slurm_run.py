@@ -33,11 +33,11 @@ from beasy_sched.cli.options import (
 )
 from beasy_sched.declared import made_of
 from beasy_sched.energy.site import Site
-from beasy_sched.engine.power_side import EnergySource
 from beasy_sched.errors import ConfigError
 from beasy_sched.formats.run_files import OF_SCHEDULER
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.formats.site_file import parse_site
+from beasy_sched.model.choices import EnergySource
 from beasy_sched.plugins.slurm.live_settings import (
     MODEL,
     LiveSettings,
