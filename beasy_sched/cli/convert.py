@@ -10,15 +10,7 @@ import msgspec
 
 from beasy_sched.cli.options import CommandOptions, option, output_option, with_options, write_output
 from beasy_sched.errors import InputError, PathLike
-from beasy_sched.formats.batsim_events import event_lines_for
-from beasy_sched.formats.batsim_versions import (
-    BatsimFormat,
-    is_of_batsim5,
-    workload_for_batsim4,
-    workload_for_batsim5,
-)
-from beasy_sched.formats.decoding import JsonDecoder, Malformed
-from beasy_sched.formats.reading import read_bytes
+from beasy_sched.formats.batsim_versions import BatsimFormat
 
 
 class _ConvertOptions(CommandOptions):
@@ -55,6 +47,10 @@ def convert(given: _ConvertOptions, source: str) -> None:
       beasy-sched convert power.txt -o power5.txt
       beasy-sched convert workload5.json --format batsim4 -o workload.json
     """
+    from beasy_sched.formats.batsim_events import event_lines_for
+    from beasy_sched.formats.decoding import JsonDecoder, Malformed
+    from beasy_sched.formats.reading import read_bytes
+
     data = read_bytes(source)
     if not data.strip():
         raise InputError(source, "is empty, expected a workload or an events file")
@@ -78,6 +74,8 @@ def convert(given: _ConvertOptions, source: str) -> None:
 
 def _workload(given: _ConvertOptions, source: PathLike, raw: dict[str, Any]) -> list[str]:
     """Write a workload; return notes for the user."""
+    from beasy_sched.formats.batsim_versions import is_of_batsim5, workload_for_batsim4, workload_for_batsim5
+
     profiles = raw.get("profiles")
     new = isinstance(profiles, dict) and is_of_batsim5(profiles)
     form = BatsimFormat.BATSIM5 if new else BatsimFormat.BATSIM4

@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, Literal, get_type_hints
+from typing import TYPE_CHECKING, Any, Final, Literal, get_type_hints
 
 import click
 
@@ -33,48 +33,32 @@ from beasy_sched.cli.options import (
 from beasy_sched.cli.progress import Bars, ProgressOptions, counting, progress_bar
 from beasy_sched.declared import made_of
 from beasy_sched.errors import Interrupted
-from beasy_sched.formats.site_file import DEFAULT_SITE
 from beasy_sched.generate.workload import ArrivalShape
 from beasy_sched.model.choices import Placement
-from beasy_sched.outputs.tables import Contender, comparison_lines, conditions, own_warnings
-from beasy_sched.outputs.verdict import verdict
 from beasy_sched.plugins.campaigns.commands.campaign import (
     ExecutorOptions,
     JobsOption,
     PartOption,
     TableOptions,
-    executor_of,
-    left_text,
-    print_warnings,
-    show_paired,
-    unless_stopped,
 )
 from beasy_sched.plugins.campaigns.comparisons.days import (
     HOSTS,
     PV_KW,
     WIND_KW,
-    ComparedDays,
-    DayInputs,
     DayOptions,
     GeneratedDays,
-    OwnDays,
     Production,
 )
-from beasy_sched.plugins.campaigns.comparisons.greenslot_days import GREENSLOT_RUNS, GreenslotDays
-from beasy_sched.plugins.campaigns.comparisons.repeated_command import Commands
-from beasy_sched.plugins.campaigns.comparisons.side_by_side import (
-    PATIENCE_S,
-    TABLE_NAME,
-    Compared,
-    ComparedPolicy,
-    Comparison,
-    check_labels,
-    with_short_labels,
-)
-from beasy_sched.plugins.campaigns.own_days import OwnFiles
-from beasy_sched.plugins.campaigns.processes import Processes
+from beasy_sched.plugins.campaigns.comparisons.greenslot_days import GREENSLOT_RUNS
+from beasy_sched.plugins.campaigns.comparisons.side_by_side import ComparedPolicy
 from beasy_sched.run.settings import RunSettings
 from beasy_sched.units import counted, parse_duration
+
+if TYPE_CHECKING:
+    from beasy_sched.outputs.tables import Contender
+    from beasy_sched.plugins.campaigns.comparisons.days import ComparedDays, OwnDays
+    from beasy_sched.plugins.campaigns.comparisons.side_by_side import Compared, Comparison
+
 
 INPUT: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 """An existing file."""
@@ -84,6 +68,8 @@ class _SiteFileType(click.Path):
     """An existing site file, or ``default``: the built-in site."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        from beasy_sched.formats.site_file import DEFAULT_SITE
+
         return Path(DEFAULT_SITE) if value == DEFAULT_SITE else super().convert(value, param, ctx)
 
 
@@ -241,6 +227,10 @@ def compare(
     scenarios: tuple[str, ...],
 ) -> None:
     """Compare policies on the same workload and weather, with a table and a report."""
+    from beasy_sched.plugins.campaigns.comparisons.repeated_command import Commands
+    from beasy_sched.plugins.campaigns.comparisons.side_by_side import PATIENCE_S, Compared
+    from beasy_sched.plugins.campaigns.processes import Processes
+
     if scenarios:
         _compare_scenarios(context, what, shown, where, days, scenarios)
         return
@@ -307,7 +297,16 @@ def _compare_scenarios(
     names: tuple[str, ...],
 ) -> None:
     """Compare policies on many executions: a campaign, whose finished runs are reused, and its tables."""
+    from beasy_sched.plugins.campaigns.commands.campaign import (
+        executor_of,
+        left_text,
+        print_warnings,
+        show_paired,
+        unless_stopped,
+    )
     from beasy_sched.plugins.campaigns.comparisons.scenarios import RUNS, scenario_comparison
+    from beasy_sched.plugins.campaigns.comparisons.side_by_side import TABLE_NAME, check_labels
+    from beasy_sched.plugins.campaigns.own_days import OwnFiles
 
     others = {parameter.name or "" for parameter in context.command.params} - _OF_SCENARIOS
     _omit(context, sorted(others), "scenarios define their own workload, weather and files")
@@ -356,6 +355,12 @@ _OF_SCENARIOS: Final = {
 
 def _comparison(context: click.Context, what: _WhatRuns, days: _TheDays, own: _OwnFiles) -> Comparison:
     """Read the options. Raises a usage error for options that exclude each other, and ConfigError."""
+    from beasy_sched.plugins.campaigns.comparisons.side_by_side import (
+        Comparison,
+        check_labels,
+        with_short_labels,
+    )
+
     chosen = _days(context, days, own)
     if (what.single_options or what.policy_options is not None) and len(what.policies) != 1:
         raise click.UsageError("--option and --options require exactly one policy: pass --policy NAME")
@@ -383,6 +388,8 @@ def _comparison(context: click.Context, what: _WhatRuns, days: _TheDays, own: _O
 
 def _days(context: click.Context, days: _TheDays, own: _OwnFiles) -> ComparedDays:
     """Return the days. Raises a usage error for options that do not apply to them."""
+    from beasy_sched.plugins.campaigns.comparisons.greenslot_days import GreenslotDays
+
     if days.scenario is not None:
         _omit(context, _OTHER_DAYS, f"--scenario {days.scenario} defines its own workload and weather")
         if days.production in ("best", "worst"):
@@ -414,6 +421,8 @@ _OWN_FILES: Final = (*get_type_hints(_OwnFiles),)
 
 
 def _own_days(context: click.Context, days: _TheDays, own: _OwnFiles) -> OwnDays:
+    from beasy_sched.plugins.campaigns.comparisons.days import DayInputs, OwnDays
+
     if own.platform is None or not own.workloads:
         missing = "-p PLATFORM" if own.platform is None else "-w WORKLOAD"
         raise click.UsageError(f"your own files must include a platform and a workload: also pass {missing}")
@@ -461,6 +470,8 @@ def _show(
     comparison: Comparison, compared: Compared, report: Path | None, what: _WhatRuns, *, single: bool
 ) -> None:
     """Print the results and what to do next; at the very end the name of the report."""
+    from beasy_sched.plugins.campaigns.comparisons.side_by_side import TABLE_NAME
+
     if single:  # its run has printed its summary
         for _, text in comparison.yardsticks(compared.contenders):
             print_text(f"perfect foresight: {text}")
@@ -485,6 +496,9 @@ def _show(
 
 def _show_table(comparison: Comparison, contenders: Sequence[Contender]) -> None:
     """Print the table of all policies, its conclusion, and the common conditions of the runs."""
+    from beasy_sched.outputs.tables import comparison_lines, conditions, own_warnings
+    from beasy_sched.outputs.verdict import verdict
+
     for line in ("", *comparison_lines(contenders, width(100)), ""):
         click.echo(line)
     if said := " ".join(verdict(contenders)):

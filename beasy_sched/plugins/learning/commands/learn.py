@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -22,9 +22,12 @@ from beasy_sched.cli.options import (
     written_option,
 )
 from beasy_sched.cli.progress import ProgressOptions, progress_bar
-from beasy_sched.plugins.campaigns.commands.campaign import JobsOption, unless_stopped
+from beasy_sched.plugins.campaigns.commands.campaign import JobsOption
 from beasy_sched.plugins.learned.features import FEATURES
-from beasy_sched.plugins.learned.model import Model, read_model
+
+if TYPE_CHECKING:
+    from beasy_sched.plugins.learned.model import Model
+
 
 _POLICIES = ("last", "next", "peak", "workload")
 
@@ -100,6 +103,7 @@ def learn(context: click.Context, given: _LearnOptions) -> None:
 
 def _train(given: _LearnOptions, out: Path) -> Model:
     """Train from the state of the file; save each batch."""
+    from beasy_sched.plugins.campaigns.commands.campaign import unless_stopped
     from beasy_sched.plugins.campaigns.processes import Processes
     from beasy_sched.plugins.campaigns.scenario_file import find_scenario
     from beasy_sched.plugins.learning.training import Lesson, learn_to_file
@@ -146,6 +150,8 @@ def _draw(given: _LearnOptions, model: Model, path: Path) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def show(file: Path, as_json: bool) -> None:
     """Print how a model was trained and which action it prefers in each state."""
+    from beasy_sched.plugins.learned.model import read_model
+
     model = read_model(file)
     if not as_json:
         _show(model)

@@ -7,7 +7,7 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 import msgspec
@@ -32,25 +32,17 @@ from beasy_sched.cli.options import (
     with_options_of_plugins,
 )
 from beasy_sched.declared import made_of
-from beasy_sched.energy.site import Site
 from beasy_sched.errors import ConfigError
 from beasy_sched.formats.run_files import OF_SCHEDULER
-from beasy_sched.formats.simgrid_xml import read_simgrid_platform
-from beasy_sched.formats.site_file import parse_site
 from beasy_sched.model.choices import EnergySource
-from beasy_sched.plugins.slurm.live_settings import (
-    MODEL,
-    LiveSettings,
-    Mode,
-    OnKill,
-    OnReject,
-    Order,
-    read_on_kill,
-)
-from beasy_sched.run.following import live_followers_of
+from beasy_sched.plugins.slurm.live_settings import LiveSettings, Mode, OnKill, OnReject, Order, read_on_kill
 from beasy_sched.run.settings import RunSettings
 from beasy_sched.signals import ENDING_SIGNALS
 from beasy_sched.units import parse_duration
+
+if TYPE_CHECKING:
+    from beasy_sched.energy.site import Site
+
 
 _DURATION: Final = parsed(parse_duration)
 
@@ -103,9 +95,11 @@ def run(how: RunOptions, follow: FollowOptions, given: _LiveOptions, *of_plugins
     \b
     beasy-sched slurm run --shadow -P main -p nodes.xml --policy easy -o out/shadow
     """
+    from beasy_sched.formats.simgrid_xml import read_simgrid_platform
     from beasy_sched.outputs.files import RunFiles
     from beasy_sched.outputs.tables import print_summary
     from beasy_sched.plugins.slurm.live import LiveRun
+    from beasy_sched.run.following import live_followers_of
 
     def warn(text: str) -> None:
         print_line(f"warning: {text}")
@@ -148,7 +142,9 @@ def _settings_of(
     how: RunOptions, follow: FollowOptions, given: _LiveOptions
 ) -> tuple[RunSettings, LiveSettings]:
     """Read the files that the options name. Raises ConfigError and InputError."""
+    from beasy_sched.formats.site_file import parse_site
     from beasy_sched.plugins.slurm.live import live_windows, placed_by_slurm, with_lives
+    from beasy_sched.plugins.slurm.live_settings import MODEL
 
     how.energy = EnergySource.MODEL if given.meter == MODEL else EnergySource.BATSIM
     settings = followed(settings_of(how), follow)
@@ -165,6 +161,8 @@ def _settings_of(
 
 def _check_together(how: RunOptions, given: _LiveOptions, site: Site | None) -> None:
     """Raise ConfigError for options that require or exclude others."""
+    from beasy_sched.plugins.slurm.live_settings import MODEL
+
     if given.meter != MODEL and not given.act:
         raise ConfigError(
             "--meter requires --act: with --shadow, measured power does not follow the simulated decisions"
