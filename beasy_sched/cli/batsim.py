@@ -288,7 +288,7 @@ def batsim(given: _BatsimOptions) -> None:
 
 
 def _simulate(given: _BatsimOptions, *, quiet: bool) -> None:
-    from beasy_sched.formats.batsim_versions import BatsimFormat
+    from beasy_sched.model.choices import BatsimFormat
     from beasy_sched.simulator import Inputs, SimulationOptions, simulation_from_files
     from beasy_sched.simulator.zmq_client import ZmqScheduler
 
@@ -323,7 +323,7 @@ def _simulate(given: _BatsimOptions, *, quiet: bool) -> None:
 
 
 def _simulate_5(given: _Batsim5Options, endpoint: str, init: bytes, *, quiet: bool) -> None:
-    from beasy_sched.formats.batsim_versions import BatsimFormat
+    from beasy_sched.model.choices import BatsimFormat
     from beasy_sched.simulator import Inputs, SimulationOptions
     from beasy_sched.simulator.batsim5_peer import batsim5_from_files
     from beasy_sched.simulator.zmq_client import ZmqScheduler

@@ -10,7 +10,7 @@ import msgspec
 
 from beasy_sched.cli.options import CommandOptions, option, output_option, with_options, write_output
 from beasy_sched.errors import InputError, PathLike
-from beasy_sched.formats.batsim_versions import BatsimFormat
+from beasy_sched.model.choices import BatsimFormat
 
 
 class _ConvertOptions(CommandOptions):

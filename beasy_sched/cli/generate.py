@@ -24,13 +24,14 @@ from beasy_sched.cli.options import (
     write_output,
 )
 from beasy_sched.declared import HOSTS, default_of, made_of
-from beasy_sched.generate.platform_file import ONE_PSTATE, ServerSpec, preset_names
+from beasy_sched.generate.server_presets import ONE_PSTATE, preset_names
 from beasy_sched.generate.site_template import SiteSizes
 from beasy_sched.limits import MOST_HOSTS, shortened
 from beasy_sched.numbers import Range
 from beasy_sched.units import counted
 
 if TYPE_CHECKING:
+    from beasy_sched.generate.platform_file import ServerSpec
     from beasy_sched.model.platform import Platform
 
 
@@ -75,7 +76,7 @@ def _server(text: str) -> tuple[ServerSpec, int]:
 
 
 class _PlatformOptions(CommandOptions):
-    servers: tuple[tuple[ServerSpec, int], ...] = option(
+    servers: tuple[tuple[Any, int], ...] = option(  # of `ServerSpec`, which takes long to import
         f"A preset ({', '.join(preset_names())}) or a TOML server file, and how many. Repeat it for a "
         "mixed platform.",
         "-n",

@@ -23,13 +23,11 @@ from beasy_sched.cli.options import (
     with_options,
     write_output,
 )
-from beasy_sched.energy.production_sources import Interpolation, PvPlant, WindTurbine
+from beasy_sched.energy.plants import PvPlant, WindTurbine
 from beasy_sched.errors import ConfigError
 from beasy_sched.formats.atomic import write_atomic
-from beasy_sched.formats.batsim_versions import BatsimFormat
-from beasy_sched.formats.table import DateOrder
-from beasy_sched.generate.noise import ProductionCase
-from beasy_sched.generate.power_events import FileOptions, Gaps, Night, PowerOptions, Route, SyntheticWeather
+from beasy_sched.generate.power_options import FileOptions, Gaps, Night, PowerOptions, Route, SyntheticWeather
+from beasy_sched.model.choices import BatsimFormat, DateOrder, Interpolation, ProductionCase
 from beasy_sched.units import SECONDS_PER_DAY, TIME_TOLERANCE_S, counted, j_to_kwh, kw_to_w, w_to_kw
 
 if TYPE_CHECKING:

@@ -25,10 +25,9 @@ from beasy_sched.cli.options import (
 )
 from beasy_sched.cli.progress import ProgressOptions, counting, progress_bar
 from beasy_sched.declared import HOSTS, default_of, made_of, meaning_of
-from beasy_sched.formats.batsim_versions import BatsimFormat
-from beasy_sched.generate.greenslot_week import WorkflowOptions
 from beasy_sched.generate.job_deadlines import DEADLINES, DeadlineRule, clock_s, parse_deadlines
-from beasy_sched.generate.workload import (
+from beasy_sched.generate.workflow_options import WorkflowOptions
+from beasy_sched.generate.workload_options import (
     ArrivalShape,
     Chains,
     ProfileType,
@@ -37,12 +36,13 @@ from beasy_sched.generate.workload import (
     WorkloadOptions,
 )
 from beasy_sched.limits import LARGEST_NUMBER, shortened
+from beasy_sched.model.choices import BatsimFormat
 from beasy_sched.numbers import ANY_NUMBER, ANY_WHOLE, Range
 from beasy_sched.units import counted, format_duration, parse_duration
 
 if TYPE_CHECKING:
-    from beasy_sched.generate.noise import WalltimeRule
     from beasy_sched.generate.workload import GeneratedWorkload
+    from beasy_sched.model.choices import WalltimeRule
 
 
 def _speed(text: str) -> float:
@@ -67,7 +67,7 @@ def _numbers(allowed: Range, expected: str) -> Callable[[str], tuple[float, ...]
 
 
 def _names(text: str) -> tuple[str, ...]:
-    from beasy_sched.generate.workload import EXTRA_FIELDS
+    from beasy_sched.generate.workload_options import EXTRA_FIELDS
 
     names = tuple(part.strip() for part in text.split(","))
     unknown = [name for name in names if name not in EXTRA_FIELDS]
@@ -377,7 +377,7 @@ def reference_speed_of(
 
 
 def _swf_options(given: CommonOptions, cut: _ForTrace, speed: float) -> SwfOptions:
-    from beasy_sched.generate.workload import FILTER_FIELDS
+    from beasy_sched.generate.workload_options import FILTER_FIELDS
 
     end_s = cut.end_s
     if cut.duration is not None:
@@ -394,7 +394,7 @@ def _swf_options(given: CommonOptions, cut: _ForTrace, speed: float) -> SwfOptio
 
 
 def _synthetic_options(given: CommonOptions, drawn: _ForSynthetic, speed: float) -> SyntheticOptions:
-    from beasy_sched.generate.workload import ARRIVAL_SHAPES
+    from beasy_sched.generate.workload_options import ARRIVAL_SHAPES
 
     if given.walltimes == "trace":
         raise click.UsageError("--walltimes trace is only for --swf.")

@@ -25,17 +25,17 @@ from beasy_sched.cli.options import (
 from beasy_sched.cli.progress import ProgressOptions, progress_bar
 from beasy_sched.declared import made_of
 from beasy_sched.errors import ConfigError
-from beasy_sched.planner.offline import PlanOptions
-from beasy_sched.planner.plan import PlanStore
-from beasy_sched.planner.power_problem import Surplus
-from beasy_sched.planner.season import Season
+from beasy_sched.model.choices import Surplus
+from beasy_sched.planner.plan_options import PlanOptions
 from beasy_sched.units import parse_duration
 
 if TYPE_CHECKING:
     from beasy_sched.planner.offline import PlanSources
+    from beasy_sched.planner.plan import PlanStore
+    from beasy_sched.planner.season import Season
 
 
-_Planned = TypeVar("_Planned", PlanStore, Season)
+_Planned = TypeVar("_Planned", "PlanStore", "Season")
 
 
 def _uncertainty_option(name: str) -> Any:

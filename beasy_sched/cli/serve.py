@@ -30,7 +30,7 @@ from beasy_sched.cli.options import (
 )
 from beasy_sched.errors import why
 from beasy_sched.formats.run_files import OF_SCHEDULER
-from beasy_sched.protocol.detection import HostsText
+from beasy_sched.model.choices import HostsText
 
 if TYPE_CHECKING:
     from beasy_sched.daemon import Daemon

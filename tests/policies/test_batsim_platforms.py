@@ -18,7 +18,8 @@ from small_site import SITE, SmallSite, differing, small_site
 from beasy_sched import plan
 from beasy_sched.engine.run_findings import unknown_speeds
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
-from beasy_sched.generate.workload import SyntheticOptions, synthetic_workload
+from beasy_sched.generate.workload import synthetic_workload
+from beasy_sched.generate.workload_options import SyntheticOptions
 from beasy_sched.model.platform import SPEEDS_PROPERTY, Platform, ServerKind
 from beasy_sched.outputs.files import RunFiles
 from beasy_sched.policies.registry import built_in, policy_class

@@ -25,8 +25,9 @@ from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.batsim_events import power_event_lines
 from beasy_sched.formats.run_summary import RunSummary
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
-from beasy_sched.generate.greenslot_week import NODES, WorkflowOptions, workflow_workload
+from beasy_sched.generate.greenslot_week import NODES, workflow_workload
 from beasy_sched.generate.platform_file import preset_platform, write_platform
+from beasy_sched.generate.workflow_options import WorkflowOptions
 from beasy_sched.generate.workload import GeneratedWorkload
 from beasy_sched.model.choices import EnergySource
 from beasy_sched.model.jobs import Terms

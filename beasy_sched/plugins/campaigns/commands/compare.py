@@ -33,7 +33,7 @@ from beasy_sched.cli.options import (
 from beasy_sched.cli.progress import Bars, ProgressOptions, counting, progress_bar
 from beasy_sched.declared import made_of
 from beasy_sched.errors import Interrupted
-from beasy_sched.generate.workload import ArrivalShape
+from beasy_sched.generate.workload_options import ArrivalShape
 from beasy_sched.model.choices import Placement
 from beasy_sched.plugins.campaigns.commands.campaign import (
     ExecutorOptions,
@@ -41,6 +41,7 @@ from beasy_sched.plugins.campaigns.commands.campaign import (
     PartOption,
     TableOptions,
 )
+from beasy_sched.plugins.campaigns.comparisons.compared_policy import ComparedPolicy
 from beasy_sched.plugins.campaigns.comparisons.days import (
     HOSTS,
     PV_KW,
@@ -49,8 +50,7 @@ from beasy_sched.plugins.campaigns.comparisons.days import (
     GeneratedDays,
     Production,
 )
-from beasy_sched.plugins.campaigns.comparisons.greenslot_days import GREENSLOT_RUNS
-from beasy_sched.plugins.campaigns.comparisons.side_by_side import ComparedPolicy
+from beasy_sched.plugins.campaigns.comparisons.greenslot_runs import GREENSLOT_RUNS
 from beasy_sched.run.settings import RunSettings
 from beasy_sched.units import counted, parse_duration
 

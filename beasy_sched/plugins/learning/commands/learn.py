@@ -23,7 +23,7 @@ from beasy_sched.cli.options import (
 )
 from beasy_sched.cli.progress import ProgressOptions, progress_bar
 from beasy_sched.plugins.campaigns.commands.campaign import JobsOption
-from beasy_sched.plugins.learned.features import FEATURES
+from beasy_sched.plugins.learned.feature_names import FEATURES
 
 if TYPE_CHECKING:
     from beasy_sched.plugins.learned.model import Model

@@ -22,9 +22,9 @@ from beasy_sched.cli.options import (
     with_options,
 )
 from beasy_sched.declared import made_of
-from beasy_sched.formats.batsim_versions import BatsimFormat
-from beasy_sched.generate.workload import ProfileType
-from beasy_sched.plugins.slurm.job_history import HistoryOptions
+from beasy_sched.generate.workload_options import ProfileType
+from beasy_sched.model.choices import BatsimFormat
+from beasy_sched.plugins.slurm.history_options import HistoryOptions
 from beasy_sched.plugins.slurm.live_settings import Mode
 from beasy_sched.plugins.slurm.partition_platform import ServerRule, parse_rule
 
