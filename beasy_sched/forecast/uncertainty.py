@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -22,13 +23,11 @@ class Uncertainty:
     horizon_s: float = 72 * SECONDS_PER_HOUR
 
     def __post_init__(self) -> None:
-        import numpy as np
-
         for name in ("at_once", "at_horizon"):
             value = getattr(self, name)
             if not 0.0 <= value <= 1.0:
                 raise ConfigError(f"uncertainty {name}: found {value!r}, expected a share from 0 to 1")
-        if not 0 < self.horizon_s < np.inf:
+        if not 0 < self.horizon_s < math.inf:
             raise ConfigError(f"uncertainty horizon_s: found {self.horizon_s!r}, expected a number > 0")
 
     def over(self, steps: int, step_s: float) -> FloatArray:

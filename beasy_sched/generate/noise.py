@@ -19,11 +19,9 @@ from beasy_sched.errors import ConfigError
 from beasy_sched.forecast.uncertainty import Uncertainty
 from beasy_sched.generate.random_streams import Stream, grouped_walltimes, normals, to_microseconds, uniforms
 from beasy_sched.generate.workload import GeneratedWorkload
-from beasy_sched.model.choices import ProductionCase, WalltimeRule
+from beasy_sched.model.choices import SIGMA, ProductionCase, WalltimeRule
 from beasy_sched.planner.forecast import Forecast
 
-SIGMA: Final = 0.2
-"""Default standard deviation of the noise, a share of each value; the paper prints none."""
 _SMALLEST_FACTOR: Final = 0.05
 _LAST_ARRIVAL_BEFORE_END_S: Final = 1.0
 

@@ -106,3 +106,7 @@ class DateOrder(str, Enum):
     def other(self) -> DateOrder:
         """The other order."""
         return DateOrder.MONTH_FIRST if self is DateOrder.DAY_FIRST else DateOrder.DAY_FIRST
+
+
+SIGMA: Final = 0.2
+"""Default standard deviation of the noise, a share of each value; the paper prints none."""

@@ -18,11 +18,10 @@ from beasy_sched.energy.site import GuardMode, Site
 from beasy_sched.errors import ConfigError
 from beasy_sched.formats.reading import package_text
 from beasy_sched.formats.site_file import parse_site
-from beasy_sched.generate.noise import SIGMA
 from beasy_sched.generate.power_events import SYNTHETIC_START
 from beasy_sched.generate.power_options import FileOptions, Gaps, PowerOptions, Route, SyntheticWeather
 from beasy_sched.generate.workload_options import ArrivalShape, Chains, SwfOptions, SyntheticOptions
-from beasy_sched.model.choices import Interpolation, OnKill, ProductionCase, Surplus, WalltimeRule
+from beasy_sched.model.choices import SIGMA, Interpolation, OnKill, ProductionCase, Surplus, WalltimeRule
 from beasy_sched.planner.plan_options import PlanOptions
 from beasy_sched.units import SECONDS_PER_HOUR, parse_duration
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from beasy_sched.errors import ConfigError, PathLike
-from beasy_sched.generate.platform_file import ServerSpec
 from beasy_sched.limits import shortened
 
 if TYPE_CHECKING:
+    from beasy_sched.generate.platform_file import ServerSpec
     from beasy_sched.model.platform import Platform
     from beasy_sched.plugins.slurm.records import SlurmNode
 

@@ -17,8 +17,8 @@ from beasy_sched.declared import SEEDS, OptionDoc
 from beasy_sched.errors import ConfigError
 from beasy_sched.extras import is_installed, require
 from beasy_sched.formats.atomic import remove_old, write_atomic
-from beasy_sched.generate.noise import SIGMA
 from beasy_sched.generate.workload_options import ArrivalShape, SwfOptions
+from beasy_sched.model.choices import SIGMA
 from beasy_sched.numbers import Range
 from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR
 
