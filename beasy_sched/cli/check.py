@@ -53,10 +53,10 @@ def check(context: click.Context, given: _CheckOptions) -> None:
     beasy-sched check --events power.txt --site site.toml --forecast predictor:training.csv
     beasy-sched check -p platform.xml -w workload.json --policy energybud --budget 60% --period 0:2d
     """
-    from beasy_sched.checks import facts, figures, look_at
-
     if not any((given.platform, given.workloads, given.events, given.site, given.plan, given.forecast)):
         raise click.UsageError("nothing to check: give at least one of -p, -w, --events, --site, --plan")
+    from beasy_sched.checks import facts, figures, look_at
+
     inputs, problems = _read(given)
     try:
         findings = look_at(inputs)

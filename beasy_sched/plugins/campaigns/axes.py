@@ -1,4 +1,4 @@
-"""What a sweep can vary: the axes of sizes and settings."""
+"""The axes of a sweep: the sizes and settings that it can vary."""
 
 from __future__ import annotations
 
