@@ -549,6 +549,48 @@ def _comparison(contenders: Sequence[Contender], columns: Sequence[Column], widt
     return [_line(row, widths, gap, width) for row in (*head, *rows)]
 
 
+class GrowingTable:
+    """Comparison whose rows are printed as policies end; the columns are those of the first complete run."""
+
+    def __init__(self, policies: Sequence[str], width: int = 100) -> None:
+        """``policies`` are the labels of all rows; lines are at most ``width`` long, if possible."""
+        self._name = max(len(name) for name in ("policy", *policies))
+        self._width = width
+        self._columns: list[Column] = []
+        self._widths: list[int] = []
+
+    def lines(self, contender: Contender, last: str = "") -> list[str]:
+        """Return the row of a policy that has ended, below the heading if it is the first with figures.
+
+        ``last`` is added to the row.
+        """
+        name = [self._name]
+        if contender.problem is not None or contender.summary is None:
+            return [_line(_cells(contender, []), [*name, 0, 0], "  ", self._width)]
+        heading = []
+        if not self._columns:
+            self._columns = shown_columns([contender])
+            units = [column.unit_in([contender.summary]) for column in self._columns]
+            head = [
+                ["", *(c.heading[0] for c in self._columns)],
+                ["policy", *(c.heading[1] for c in self._columns)],
+            ]
+            head.append(["", *("pts" if unit == "points" else unit for unit in units)])
+            figures = [_LONGEST_FIGURE] * len(self._columns)
+            self._widths = [*name, *(max(*pair) for pair in zip(widths_of(head)[1:], figures, strict=True))]
+            heading = [_line(row, self._widths, self._gap, self._width) for row in head]
+        row = _line(_cells(contender, self._columns), self._widths, self._gap, self._width)
+        return [*heading, row + (self._gap + last if last else "")]
+
+    @property
+    def _gap(self) -> str:
+        return "  " if sum(self._widths) + 2 * len(self._widths) <= self._width else " "
+
+
+_LONGEST_FIGURE: Final = 5
+"""Number of characters for which a growing table leaves room in each column."""
+
+
 def comparison_markdown(contenders: Sequence[Contender]) -> str:
     """Return the table in Markdown, percentages with two digits."""
     columns = shown_columns(contenders)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import shlex
 import sys
 import textwrap
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -33,6 +35,7 @@ from beasy_sched.cli.options import (
 from beasy_sched.cli.progress import Bars, ProgressOptions, counting, progress_bar
 from beasy_sched.declared import made_of
 from beasy_sched.errors import Interrupted
+from beasy_sched.extras import is_installed, pip_words
 from beasy_sched.generate.workload_options import ArrivalShape
 from beasy_sched.model.choices import Placement
 from beasy_sched.plugins.campaigns.commands.campaign import (
@@ -241,20 +244,63 @@ def compare(
     processes = Processes(slots, patience_s=PATIENCE_S, preload=_PRELOADED)
     with contextlib.closing(processes) as executor:
         commands = Commands(main, executor, print_line, quiet=what.quiet)
+        clock = _Clock()
         inputs = comparison.prepare(commands)
+        clock.passed("inputs", "plan", commands.spent_s.get("plan"))
         comparison.show_runs(inputs, commands, single=single)
         if single:
             compared = Compared([comparison.run_one(inputs, commands)], inputs)
         else:
             with _CompareProgress(len(comparison.policies), slots, quiet=what.quiet) as progress:
                 compared = comparison.run_all(inputs, commands, progress)
+        clock.passed("policies")
         report = None
         if compared.stop is None and not what.no_report:
-            report = comparison.write_report(compared, commands)
+            if is_installed("plotly"):
+                report = comparison.write_report(compared, commands)
+                clock.passed("report")
+            else:
+                commands.say(f"no HTML report, which needs plotly: {_install_report()}")
     _show(comparison, compared, report, what, single=single)
+    if not what.quiet:
+        print_line(clock.line())
     if compared.stop is not None:
         raise compared.stop
     context.exit(int(any(contender.problem for contender in compared.contenders)))
+
+
+class _Clock:
+    """Stopwatch of the parts of a command, in wall-clock time."""
+
+    def __init__(self) -> None:
+        self._parts: dict[str, float] = {}
+        with contextlib.suppress(ValueError):  # of a script that has just made the environment
+            self._parts["installation"] = float(os.environ.get(_INSTALLATION, ""))
+        self._begin = time.monotonic()
+
+    def passed(self, part: str, within: str = "", within_s: float | None = None) -> None:
+        """Record the time since the last call as that of a part, without the ``within_s`` of another."""
+        now = time.monotonic()
+        self._parts[part] = now - self._begin - (within_s or 0.0)
+        if within_s is not None:
+            self._parts[within] = within_s
+        self._begin = now
+
+    def line(self) -> str:
+        """Return the times in a line."""
+        parts = ", ".join(f"{part} {seconds:.0f} s" for part, seconds in self._parts.items())
+        return f"Time: {sum(self._parts.values()):.0f} s ({parts})"
+
+
+_INSTALLATION: Final = "BEASY_INSTALLATION_S"
+"""Variable with the time that `scripts/run` needed to install the program, s."""
+_ADD_REPORT: Final = "BEASY_ADD_REPORT"
+"""Variable with the command that adds the report's packages, if `scripts/run` has made the environment."""
+
+
+def _install_report() -> str:
+    """Return how to install the packages of the report."""
+    return os.environ.get(_ADD_REPORT) or pip_words("beasy-sched[report]")
 
 
 compare.help = f"""Compare policies on the same workload and weather, with a table and a report.
@@ -566,7 +612,8 @@ class _CompareProgress(contextlib.AbstractContextManager["_CompareProgress"]):
         """Record that a policy ended, and report it."""
         self._running.remove(policy)
         self._ended += 1
-        self._bars.say(f"  {story}")
+        for line in story.splitlines():
+            self._bars.say(f"  {line}")
         self._bars.rich.update(self._task, advance=1, description=", ".join(self._running))
 
 

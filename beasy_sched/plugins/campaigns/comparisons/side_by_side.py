@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from beasy_sched.errors import BeasyError, ConfigError, Interrupted
 from beasy_sched.formats.atomic import remove_old, write_atomic
 from beasy_sched.model.choices import OnKill
-from beasy_sched.outputs.tables import COMPARISON_COLUMNS, Contender, comparison_markdown, conditions
+from beasy_sched.outputs.tables import Contender, GrowingTable, comparison_markdown, conditions
 from beasy_sched.outputs.verdict import verdict
 from beasy_sched.plugins.campaigns.comparisons.compared_policy import ComparedPolicy
 from beasy_sched.plugins.campaigns.comparisons.days import ComparedDays, DayInputs
@@ -40,7 +40,7 @@ class RunProgress(Protocol):
         """A policy has started."""
 
     def ended(self, policy: str, story: str) -> None:
-        """A policy has ended; ``story`` describes its outcome in one line."""
+        """A policy has ended; ``story`` describes its outcome, in one or more lines."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +94,7 @@ class Comparison:
         """
         runs = {policy.label: self._run_of(policy, inputs, commands, logged=True) for policy in self.policies}
         ended: dict[str, Contender] = {}
+        table = GrowingTable([*runs])
         stop = None
 
         def tasks() -> Iterator[Task]:
@@ -104,7 +105,7 @@ class Comparison:
         def done(label: str, result: RunEnd | Failure) -> None:
             end = RunEnd(0.0, result.error, 1) if isinstance(result, Failure) else result
             ended[label] = contender(label, runs[label].folder, end.failure)
-            progress.ended(label, _story(ended[label], runs[label], end.duration_s))
+            progress.ended(label, _story(ended[label], runs[label], end.duration_s, table))
 
         try:
             work_through(commands.executor, tasks(), done)
@@ -221,10 +222,8 @@ def _refused(check: tuple[Sequence[ComparedPolicy], bool, bool]) -> list[tuple[s
     return refused
 
 
-def _story(contender: Contender, run: PolicyRun, duration_s: float) -> str:
-    """Return the outcome of a policy in one line."""
+def _story(contender: Contender, run: PolicyRun, duration_s: float, table: GrowingTable) -> str:
+    """Return the outcome of a policy: its row of the table with the duration of its run, or its problem."""
     if contender.problem is not None or contender.summary is None:
         return f"{contender.policy}: {contender.problem}; see {run.folder.name}/{FAILED_LOG_NAME}"
-    shares = {column.name: column.text(contender.summary) for column in COMPARISON_COLUMNS}
-    finished, killed = shares["finished_pct"], shares["killed_pct"]
-    return f"{contender.policy}: {finished} % of the jobs finished, {killed} % killed; {duration_s:.1f} s"
+    return "\n".join(table.lines(contender, f"{duration_s:.1f} s"))
