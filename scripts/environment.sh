@@ -91,15 +91,15 @@ install_project() {
       "$now $extra" | "$now dev") return ;;
       "$now $ALL_EXTRAS") [ "$extra" != "$TABLE_EXTRAS" ] || return 0 ;; # has more than these
       *" dev") extra=dev ;; # an environment that had the tools keeps them
+      *" $ALL_EXTRAS") [ "$extra" != "$TABLE_EXTRAS" ] || extra=$ALL_EXTRAS ;;
     esac
   fi
-  local begin=$SECONDS
   echo "Installing the project and its dependencies into $venv (once) ..." >&2
   # --use-pep517: without it, pip before 23.1 needs the package wheel to build pybatsim
   "$venv/bin/python" -m pip install --progress-bar off --disable-pip-version-check --use-pep517 \
     ${CONSTRAINTS:+-c "$CONSTRAINTS"} -e "$ROOT${extra:+[$extra]}" | show_packages || installing_failed
   echo "$now $extra" >"$stamp"
-  export BEASY_INSTALLATION_S=$((SECONDS - begin))
+  export BEASY_INSTALLATION_S=$SECONDS
   echo "Installed in $BEASY_INSTALLATION_S s." >&2
 }
 
@@ -108,6 +108,8 @@ show_packages() {
   local line
   while IFS= read -r line; do
     case $line in
+      *.whl.metadata*) ;;
+      *Installing\ build\ dependencies:*started) echo "  reading the project ..." >&2 ;;
       *Downloading\ *.whl* | *Using\ cached\ *.whl*)
         line=${line#*ing }
         line=${line#*cached }

@@ -252,7 +252,7 @@ def compare(
             compared = Compared([comparison.run_one(inputs, commands)], inputs)
         else:
             with _CompareProgress(len(comparison.policies), slots, quiet=what.quiet) as progress:
-                compared = comparison.run_all(inputs, commands, progress)
+                compared = comparison.run_all(inputs, commands, progress, width(100) - 2)
         clock.passed("policies")
         report = None
         if compared.stop is None and not what.no_report:

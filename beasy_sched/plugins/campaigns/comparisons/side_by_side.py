@@ -87,14 +87,17 @@ class Comparison:
             raise StepFailed(end.failure, end.exit_code)
         return contender(policy.label, run.folder)
 
-    def run_all(self, inputs: DayInputs, commands: Commands, progress: RunProgress) -> Compared:
+    def run_all(
+        self, inputs: DayInputs, commands: Commands, progress: RunProgress, width: int = 100
+    ) -> Compared:
         """Run all policies, several in parallel; their output is written to a file in the folder of each.
 
-        A policy that fails, or is stopped with the program, is a contender with this problem.
+        A policy that fails, or is stopped with the program, is a contender with this problem. The rows that
+        ``progress`` is given are at most ``width`` long, if possible.
         """
         runs = {policy.label: self._run_of(policy, inputs, commands, logged=True) for policy in self.policies}
         ended: dict[str, Contender] = {}
-        table = GrowingTable([*runs])
+        table = GrowingTable([*runs], width)
         stop = None
 
         def tasks() -> Iterator[Task]:
