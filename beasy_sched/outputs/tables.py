@@ -592,8 +592,8 @@ class GrowingTable:
         return lines
 
 
-_LONGEST_LAST: Final = 8
-"""Number of characters of what is added to a row of a growing table, with the blanks before it."""
+_LONGEST_LAST: Final = 10
+"""Room for what is added to a row of a growing table, and for a figure that is longer than usual."""
 _LONGEST_FIGURE: Final = 5
 """Number of characters for which a growing table leaves room in each column."""
 
