@@ -96,7 +96,7 @@ install_project() {
   fi
   echo "Installing the project and its dependencies into $venv (once) ..." >&2
   # --use-pep517: without it, pip before 23.1 needs the package wheel to build pybatsim
-  "$venv/bin/python" -m pip install --progress-bar off --disable-pip-version-check --use-pep517 \
+  "$venv/bin/python" -m pip install --progress-bar off --no-compile --disable-pip-version-check --use-pep517 \
     ${CONSTRAINTS:+-c "$CONSTRAINTS"} -e "$ROOT${extra:+[$extra]}" | show_packages || installing_failed
   echo "$now $extra" >"$stamp"
   export BEASY_INSTALLATION_S=$SECONDS
