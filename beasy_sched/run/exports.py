@@ -164,7 +164,7 @@ def _swf_row(number: int, job: JobRow, known: Mapping[str, Any]) -> str:
 
 
 def _known_fields(prefix: str, note: Callable[[str], None]) -> dict[str, dict[str, Any]]:
-    """Return what the workloads of a run say of the users of each job."""
+    """Return the users and queues of each job that the workloads of a run name."""
     if not run_files.path_of(prefix, run_files.INPUTS).exists():
         return {}
     try:
