@@ -25,7 +25,7 @@ from beasy_sched.cli.options import (
 )
 from beasy_sched.declared import HOSTS, default_of, made_of
 from beasy_sched.generate.server_presets import ONE_PSTATE, preset_names
-from beasy_sched.generate.site_template import SiteSizes
+from beasy_sched.generate.site_template import SiteSizes, site_text
 from beasy_sched.limits import MOST_HOSTS, shortened
 from beasy_sched.numbers import Range
 from beasy_sched.units import counted
@@ -224,7 +224,6 @@ def site(given: _SiteOptions) -> None:
       beasy-sched check --site site.toml
     """
     from beasy_sched.formats.site_file import parse_site
-    from beasy_sched.generate.site_template import site_text
 
     text = site_text(made_of(SiteSizes, vars(given)))
     parse_site(text, "generate site" if given.output == "-" else given.output)  # refuses what makes no sense

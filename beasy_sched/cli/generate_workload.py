@@ -25,9 +25,18 @@ from beasy_sched.cli.options import (
 )
 from beasy_sched.cli.progress import ProgressOptions, counting, progress_bar
 from beasy_sched.declared import HOSTS, default_of, made_of, meaning_of
-from beasy_sched.generate.job_deadlines import DEADLINES, DeadlineRule, clock_s, parse_deadlines
+from beasy_sched.generate.job_deadlines import (
+    DEADLINES,
+    DeadlineRule,
+    clock_s,
+    parse_deadlines,
+    with_deadlines,
+)
 from beasy_sched.generate.workflow_options import WorkflowOptions
 from beasy_sched.generate.workload_options import (
+    ARRIVAL_SHAPES,
+    EXTRA_FIELDS,
+    FILTER_FIELDS,
     ArrivalShape,
     Chains,
     ProfileType,
@@ -36,13 +45,12 @@ from beasy_sched.generate.workload_options import (
     WorkloadOptions,
 )
 from beasy_sched.limits import LARGEST_NUMBER, shortened
-from beasy_sched.model.choices import BatsimFormat
+from beasy_sched.model.choices import BatsimFormat, WalltimeRule
 from beasy_sched.numbers import ANY_NUMBER, ANY_WHOLE, Range
 from beasy_sched.units import counted, format_duration, parse_duration
 
 if TYPE_CHECKING:
     from beasy_sched.generate.workload import GeneratedWorkload
-    from beasy_sched.model.choices import WalltimeRule
 
 
 def _speed(text: str) -> float:
@@ -67,7 +75,6 @@ def _numbers(allowed: Range, expected: str) -> Callable[[str], tuple[float, ...]
 
 
 def _names(text: str) -> tuple[str, ...]:
-    from beasy_sched.generate.workload_options import EXTRA_FIELDS
 
     names = tuple(part.strip() for part in text.split(","))
     unknown = [name for name in names if name not in EXTRA_FIELDS]
@@ -307,7 +314,6 @@ def workload(
     yourself, use --carry-over.
     """
     from beasy_sched.generate.greenslot_week import workflow_workload
-    from beasy_sched.generate.job_deadlines import with_deadlines
     from beasy_sched.generate.workload import synthetic_workload
     from beasy_sched.generate.workload_swf import workload_from_swf
 
@@ -377,7 +383,6 @@ def reference_speed_of(
 
 
 def _swf_options(given: CommonOptions, cut: _ForTrace, speed: float) -> SwfOptions:
-    from beasy_sched.generate.workload_options import FILTER_FIELDS
 
     end_s = cut.end_s
     if cut.duration is not None:
@@ -394,7 +399,6 @@ def _swf_options(given: CommonOptions, cut: _ForTrace, speed: float) -> SwfOptio
 
 
 def _synthetic_options(given: CommonOptions, drawn: _ForSynthetic, speed: float) -> SyntheticOptions:
-    from beasy_sched.generate.workload_options import ARRIVAL_SHAPES
 
     if given.walltimes == "trace":
         raise click.UsageError("--walltimes trace is only for --swf.")

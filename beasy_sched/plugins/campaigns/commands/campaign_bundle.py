@@ -14,7 +14,7 @@ import click
 from beasy_sched.cli.options import FOLDER, CommandOptions, again, option, with_options
 from beasy_sched.cli.progress import ProgressOptions, counting, progress_bar
 from beasy_sched.errors import Interrupted
-from beasy_sched.plugins.campaigns.commands.campaign import JobsOption
+from beasy_sched.plugins.campaigns.commands.campaign import JobsOption, unless_stopped
 
 if TYPE_CHECKING:
     from beasy_sched.plugins.campaigns.bundles.layout import Bundle
@@ -103,7 +103,6 @@ def rerun(given: _RerunOptions, folder: Path) -> None:
     """
     from beasy_sched.plugins.campaigns.bundles.layout import read_bundle
     from beasy_sched.plugins.campaigns.bundles.rerun import check_allowed, fresh_environment, run_in
-    from beasy_sched.plugins.campaigns.commands.campaign import unless_stopped
 
     if given.python is not None and given.environment == "present":
         raise click.UsageError("--python requires --environment fresh.")
@@ -147,7 +146,6 @@ def _as_arguments(given: _RerunOptions, folder: Path) -> list[str]:
 def _rerun_here(given: _RerunOptions, bundle: Bundle, out: Path) -> None:
     from beasy_sched.plugins.campaigns.bundles.comparing import other_versions, verdict_lines
     from beasy_sched.plugins.campaigns.bundles.rerun import run_again
-    from beasy_sched.plugins.campaigns.commands.campaign import unless_stopped
     from beasy_sched.plugins.campaigns.processes import Processes
     from beasy_sched.plugins.campaigns.workers import TIME_LIMIT_S
 

@@ -43,14 +43,22 @@ from beasy_sched.plugins.campaigns.commands.campaign import (
     JobsOption,
     PartOption,
     TableOptions,
+    executor_of,
+    left_text,
+    print_warnings,
+    show_paired,
+    unless_stopped,
 )
 from beasy_sched.plugins.campaigns.comparisons.compared_policy import ComparedPolicy
 from beasy_sched.plugins.campaigns.comparisons.days import (
     HOSTS,
     PV_KW,
     WIND_KW,
+    ComparedDays,
+    DayInputs,
     DayOptions,
     GeneratedDays,
+    OwnDays,
     Production,
 )
 from beasy_sched.plugins.campaigns.comparisons.greenslot_runs import GREENSLOT_RUNS
@@ -59,7 +67,6 @@ from beasy_sched.units import counted, parse_duration
 
 if TYPE_CHECKING:
     from beasy_sched.outputs.tables import Contender
-    from beasy_sched.plugins.campaigns.comparisons.days import ComparedDays, OwnDays
     from beasy_sched.plugins.campaigns.comparisons.side_by_side import Compared, Comparison
 
 
@@ -343,13 +350,6 @@ def _compare_scenarios(
     names: tuple[str, ...],
 ) -> None:
     """Compare policies on many executions: a campaign, whose finished runs are reused, and its tables."""
-    from beasy_sched.plugins.campaigns.commands.campaign import (
-        executor_of,
-        left_text,
-        print_warnings,
-        show_paired,
-        unless_stopped,
-    )
     from beasy_sched.plugins.campaigns.comparisons.scenarios import RUNS, scenario_comparison
     from beasy_sched.plugins.campaigns.comparisons.side_by_side import TABLE_NAME, check_labels
     from beasy_sched.plugins.campaigns.own_days import OwnFiles
@@ -467,7 +467,6 @@ _OWN_FILES: Final = (*get_type_hints(_OwnFiles),)
 
 
 def _own_days(context: click.Context, days: _TheDays, own: _OwnFiles) -> OwnDays:
-    from beasy_sched.plugins.campaigns.comparisons.days import DayInputs, OwnDays
 
     if own.platform is None or not own.workloads:
         missing = "-p PLATFORM" if own.platform is None else "-w WORKLOAD"

@@ -25,7 +25,12 @@ from beasy_sched.declared import check_choice
 from beasy_sched.errors import ConfigError
 from beasy_sched.numbers import ANY_NUMBER
 from beasy_sched.plugins.campaigns.axes import AXES
-from beasy_sched.plugins.campaigns.commands.campaign import WorkerOptions
+from beasy_sched.plugins.campaigns.commands.campaign import (
+    WorkerOptions,
+    executor_of,
+    print_warnings,
+    unless_stopped,
+)
 from beasy_sched.units import counted
 
 if TYPE_CHECKING:
@@ -156,7 +161,6 @@ def size(given: _SizeOptions, how: WorkerOptions, scenario: str) -> None:
 
 
 def _search(question: SizeQuestion, folder: Path, how: WorkerOptions) -> SizeAnswer:
-    from beasy_sched.plugins.campaigns.commands.campaign import executor_of, unless_stopped
     from beasy_sched.plugins.campaigns.sizing import find_sizes
 
     with (
@@ -173,7 +177,6 @@ def _search(question: SizeQuestion, folder: Path, how: WorkerOptions) -> SizeAns
 
 
 def _tell(answer: SizeAnswer, given: _SizeOptions, quiet: bool) -> None:
-    from beasy_sched.plugins.campaigns.commands.campaign import print_warnings
     from beasy_sched.plugins.campaigns.size_table import size_json, size_lines
 
     _show(size_json(answer) if given.as_json else None, [*size_lines(answer)])

@@ -34,8 +34,15 @@ from beasy_sched.errors import BeasyError
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.limits import shortened
 from beasy_sched.plugins.campaigns.commands.campaign import JobsOption
-from beasy_sched.plugins.campaigns.commands.compare import SITE, SharedOptions, with_signal_code
+from beasy_sched.plugins.campaigns.commands.compare import (
+    SITE,
+    SharedOptions,
+    print_text,
+    require_trace,
+    with_signal_code,
+)
 from beasy_sched.plugins.campaigns.comparisons.year_run import (
+    SHARE,
     YEAR_DAYS,
     YEAR_POLICIES,
     YEAR_PV_KW,
@@ -100,7 +107,6 @@ class _YearOptions(SharedOptions, JobsOption):
 def year(context: click.Context, given: _YearOptions) -> None:
     """Compare policies over a year with rolling plans: monthly table and chart of storage levels."""
     from beasy_sched.outputs.tables import comparison_lines
-    from beasy_sched.plugins.campaigns.commands.compare import require_trace
     from beasy_sched.plugins.campaigns.comparisons.repeated_command import Commands
     from beasy_sched.plugins.campaigns.comparisons.side_by_side import PATIENCE_S
     from beasy_sched.plugins.campaigns.processes import Processes
@@ -156,7 +162,6 @@ def _chosen(given: _YearOptions) -> Year:
 def _show_months(chosen: Year, policies: Sequence[str], *, written: bool, quiet: bool) -> None:
     """Print the table by month; write it and the figure, unless the comparison was stopped."""
     from beasy_sched.formats.file_set import together
-    from beasy_sched.plugins.campaigns.commands.compare import print_text
     from beasy_sched.plugins.campaigns.months import draw_year, month_lines
     from beasy_sched.plugins.reports.run_data import read_run_data
 
@@ -208,7 +213,6 @@ class _Bars(contextlib.AbstractContextManager["_Bars"]):
         return f"  {', '.join(shares) or 'no policy is running'}"
 
     def _file_of(self, policy: str) -> Path:
-        from beasy_sched.plugins.campaigns.comparisons.year_run import SHARE
 
         return self._folder / policy / SHARE
 

@@ -16,13 +16,18 @@ from beasy_sched.errors import Interrupted
 from beasy_sched.extras import require
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.numbers import Range
-from beasy_sched.plugins.campaigns.comparisons.days import DayOptions
+from beasy_sched.plugins.campaigns.comparisons.days import (
+    DayOptions,
+    MadeFiles,
+    files_in,
+    make_folder,
+    shipped_site,
+)
 from beasy_sched.run.settings import ReplanSettings, RunSettings
 from beasy_sched.units import SECONDS_PER_DAY
 
 if TYPE_CHECKING:
     from beasy_sched.outputs.tables import Contender
-    from beasy_sched.plugins.campaigns.comparisons.days import MadeFiles
     from beasy_sched.plugins.campaigns.comparisons.repeated_command import Commands
     from beasy_sched.plugins.campaigns.comparisons.side_by_side import RunProgress
     from beasy_sched.plugins.campaigns.workers import Failure, Task
@@ -74,7 +79,6 @@ class Year(DayOptions):
         """
         from beasy_sched.formats.file_set import together
         from beasy_sched.formats.site_file import parse_site
-        from beasy_sched.plugins.campaigns.comparisons.days import files_in, make_folder
         from beasy_sched.policies.registry import make_policy
 
         require("highspy", "beasy-sched[plan]", "planning")
@@ -109,7 +113,6 @@ class Year(DayOptions):
 
     def _site_text(self) -> str:
         from beasy_sched.formats.site_file import read_site_text
-        from beasy_sched.plugins.campaigns.comparisons.days import shipped_site
 
         text = shipped_site("year") if self.site is None else read_site_text(self.site)
         if self.start is None:

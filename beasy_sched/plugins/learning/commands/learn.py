@@ -22,7 +22,7 @@ from beasy_sched.cli.options import (
     written_option,
 )
 from beasy_sched.cli.progress import ProgressOptions, progress_bar
-from beasy_sched.plugins.campaigns.commands.campaign import JobsOption
+from beasy_sched.plugins.campaigns.commands.campaign import JobsOption, unless_stopped
 from beasy_sched.plugins.learned.feature_names import FEATURES
 
 if TYPE_CHECKING:
@@ -103,7 +103,6 @@ def learn(context: click.Context, given: _LearnOptions) -> None:
 
 def _train(given: _LearnOptions, out: Path) -> Model:
     """Train from the state of the file; save each batch."""
-    from beasy_sched.plugins.campaigns.commands.campaign import unless_stopped
     from beasy_sched.plugins.campaigns.processes import Processes
     from beasy_sched.plugins.campaigns.scenario_file import find_scenario
     from beasy_sched.plugins.learning.training import Lesson, learn_to_file

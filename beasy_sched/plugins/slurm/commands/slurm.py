@@ -11,7 +11,12 @@ import click
 
 from beasy_sched.cli import LazyGroup
 from beasy_sched.cli.findings_table import show_findings
-from beasy_sched.cli.generate_workload import CommonOptions, missing_walltime
+from beasy_sched.cli.generate_workload import (
+    CommonOptions,
+    missing_walltime,
+    reference_speed_of,
+    write_workload,
+)
 from beasy_sched.cli.options import (
     CommandOptions,
     Whole,
@@ -26,7 +31,13 @@ from beasy_sched.generate.workload_options import ProfileType
 from beasy_sched.model.choices import BatsimFormat
 from beasy_sched.plugins.slurm.history_options import HistoryOptions
 from beasy_sched.plugins.slurm.live_settings import Mode
-from beasy_sched.plugins.slurm.partition_platform import ServerRule, parse_rule
+from beasy_sched.plugins.slurm.partition_platform import (
+    ServerRule,
+    cluster_platform,
+    of_partition,
+    parse_rule,
+    read_nodes_file,
+)
 
 _COMMANDS: Final = {
     "import": __name__,
@@ -108,10 +119,8 @@ def import_(given: _ImportOptions) -> None:
           JobID,Partition,State,Submit,Start,End,Elapsed,Timelimit,NNodes,NodeList > jobs.txt
     Without SLURM_TIME_FORMAT=%s, times are local times of this computer (set by TZ=Europe/Berlin).
     """
-    from beasy_sched.cli.generate_workload import reference_speed_of, write_workload
     from beasy_sched.formats.reading import read_plain_bytes
     from beasy_sched.plugins.slurm.job_history import moment_s, read_history, workload_from_history
-    from beasy_sched.plugins.slurm.partition_platform import of_partition
     from beasy_sched.plugins.slurm.slurm_commands import Slurm
 
     given.reference_speed_flops, speed_source = reference_speed_of(
@@ -174,7 +183,6 @@ def platform(given: _ClusterPlatformOptions) -> None:
       beasy-sched slurm platform --file nodes.json --server gros -o platform.xml
     """
     from beasy_sched.cli.generate import write_platform
-    from beasy_sched.plugins.slurm.partition_platform import cluster_platform, of_partition, read_nodes_file
     from beasy_sched.plugins.slurm.slurm_commands import Slurm
 
     nodes = Slurm().nodes() if given.file is None else read_nodes_file(given.file)

@@ -35,7 +35,15 @@ from beasy_sched.declared import made_of
 from beasy_sched.errors import ConfigError
 from beasy_sched.formats.run_files import OF_SCHEDULER
 from beasy_sched.model.choices import EnergySource
-from beasy_sched.plugins.slurm.live_settings import LiveSettings, Mode, OnKill, OnReject, Order, read_on_kill
+from beasy_sched.plugins.slurm.live_settings import (
+    MODEL,
+    LiveSettings,
+    Mode,
+    OnKill,
+    OnReject,
+    Order,
+    read_on_kill,
+)
 from beasy_sched.run.settings import RunSettings
 from beasy_sched.signals import ENDING_SIGNALS
 from beasy_sched.units import parse_duration
@@ -144,7 +152,6 @@ def _settings_of(
     """Read the files that the options name. Raises ConfigError and InputError."""
     from beasy_sched.formats.site_file import parse_site
     from beasy_sched.plugins.slurm.live import live_windows, placed_by_slurm, with_lives
-    from beasy_sched.plugins.slurm.live_settings import MODEL
 
     how.energy = EnergySource.MODEL if given.meter == MODEL else EnergySource.BATSIM
     settings = followed(settings_of(how), follow)
@@ -161,7 +168,6 @@ def _settings_of(
 
 def _check_together(how: RunOptions, given: _LiveOptions, site: Site | None) -> None:
     """Raise ConfigError for options that require or exclude others."""
-    from beasy_sched.plugins.slurm.live_settings import MODEL
 
     if given.meter != MODEL and not given.act:
         raise ConfigError(
