@@ -38,10 +38,10 @@ from beasy_sched.errors import ConfigError
 from beasy_sched.findings import Finding, Level, fails, odd
 from beasy_sched.formats.batsim_events import ExternalEvent, mixed_up
 from beasy_sched.formats.batsim_profiles import Composed, Delay, Profile, add_with_parts
-from beasy_sched.formats.batsim_versions import BatsimFormat
 from beasy_sched.formats.batsim_workload import Workload, run_times_s
 from beasy_sched.formats.table import POWER, TimeSeries
 from beasy_sched.limits import LARGEST_POWER_W, SHORTEST_S, shortened
+from beasy_sched.model.choices import BatsimFormat
 from beasy_sched.model.jobs import TermsError, read_terms
 from beasy_sched.model.platform import SPEEDS_PROPERTY, Platform
 from beasy_sched.numbers import found_text

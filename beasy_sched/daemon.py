@@ -22,9 +22,9 @@ from zmq.utils.monitor import recv_monitor_message
 from beasy_sched.engine.observed import ObservedSession
 from beasy_sched.errors import ConfigError, Interrupted, PeerError, why
 from beasy_sched.limits import MOST_CONNECTIONS, MOST_MESSAGE_BYTES, MOST_OTHERS_BYTES
+from beasy_sched.model.choices import HostsText
 from beasy_sched.model.decisions import Reply
 from beasy_sched.model.events import Message, SimulationEnds
-from beasy_sched.protocol.detection import HostsText
 from beasy_sched.protocol.peers import Heard, Peers
 from beasy_sched.protocol.wire import endpoint_problem, is_ipv6
 from beasy_sched.signals import termination_signals

@@ -8,6 +8,9 @@
 # What the commands of the README need; shared, so that none of them has to install anything again.
 # shellcheck disable=SC2034
 ALL_EXTRAS=data,plan,plot,report
+# What scripts/run needs for its table; the rest is for its report and the chart of the plan.
+# shellcheck disable=SC2034
+TABLE_EXTRAS=plan
 
 # The versions that are installed; another file, or none where the variable is set but empty.
 CONSTRAINTS=${BEASY_CONSTRAINTS-$ROOT/scripts/constraints.txt}
@@ -86,14 +89,46 @@ install_project() {
   if [ -f "$stamp" ]; then
     case $(cat "$stamp") in
       "$now $extra" | "$now dev") return ;;
+      "$now $ALL_EXTRAS") [ "$extra" != "$TABLE_EXTRAS" ] || return 0 ;; # has more than these
       *" dev") extra=dev ;; # an environment that had the tools keeps them
+      *" $ALL_EXTRAS") [ "$extra" != "$TABLE_EXTRAS" ] || extra=$ALL_EXTRAS ;;
     esac
   fi
   echo "Installing the project and its dependencies into $venv (once) ..." >&2
   # --use-pep517: without it, pip before 23.1 needs the package wheel to build pybatsim
-  "$venv/bin/python" -m pip install -q --disable-pip-version-check --use-pep517 \
-    ${CONSTRAINTS:+-c "$CONSTRAINTS"} -e "$ROOT${extra:+[$extra]}" || installing_failed
+  "$venv/bin/python" -m pip install --progress-bar off --no-compile --disable-pip-version-check --use-pep517 \
+    ${CONSTRAINTS:+-c "$CONSTRAINTS"} -e "$ROOT${extra:+[$extra]}" | show_packages || installing_failed
   echo "$now $extra" >"$stamp"
+  export BEASY_INSTALLATION_S=$SECONDS
+  echo "Installed in $BEASY_INSTALLATION_S s." >&2
+}
+
+# Print what pip downloads and installs, a line for each package, without its other output.
+show_packages() {
+  local line
+  while IFS= read -r line; do
+    case $line in
+      *.whl.metadata*) ;;
+      *Installing\ build\ dependencies:*started) echo "  reading the project ..." >&2 ;;
+      *Downloading\ *.whl* | *Using\ cached\ *.whl*)
+        line=${line#*ing }
+        line=${line#*cached }
+        echo "  $(file_of "$line")" >&2
+        ;;
+      Installing\ collected\ packages:*) echo "  writing the packages ..." >&2 ;;
+      Building\ *) echo "  building the project ..." >&2 ;;
+    esac
+  done
+}
+
+# Print "numpy 2.4.0 (16.8 MB)" of pip's "https://.../numpy-2.4.0-cp311-...whl (16.8 MB)".
+file_of() {
+  local file=${1%% (*} size=""
+  case $1 in *" ("*) size=" (${1#* (}" ;; esac
+  file=${file##*/}
+  file=${file%%.whl*}
+  local name=${file%%-*} rest=${file#*-}
+  echo "$name ${rest%%-*}$size"
 }
 
 installing_failed() {
@@ -105,11 +140,12 @@ installing_failed() {
 # Make the environment, and hand over to a command of the program in it: hand_over COMMAND [ARGUMENT ...]
 hand_over() {
   local word
-  use_environment "$ALL_EXTRAS" "${PYTHON:-}"
+  use_environment "${EXTRAS:-$ALL_EXTRAS}" "${PYTHON:-}"
   unset PYTHONPATH PYTHONHOME
   for word in "$@"; do
     if [ "$word" = --help ] || [ "$word" = -h ]; then
       "$BIN/python" -m beasy_sched "$1" --help
+      [ -z "${EXTRAS:-}" ] || printf '\n%s\n' "--with-report first installs the packages of the HTML report and of the chart of the plan."
       printf '\n%s\n' "$(basename "$0") is 'beasy-sched $1' in its own environment. Variables: PYTHON names the Python for it;" \
         "BEASY_VENV=DIR uses a ready environment and installs nothing; BEASY_CONSTRAINTS=FILE names the versions" \
         "to install (default: scripts/constraints.txt; empty: the newest)."

@@ -13,7 +13,8 @@ import numpy as np
 
 from beasy_sched.formats.batsim_events import power_event_lines
 from beasy_sched.generate.platform_file import preset_platform, write_platform
-from beasy_sched.generate.workload import SyntheticOptions, synthetic_workload
+from beasy_sched.generate.workload import synthetic_workload
+from beasy_sched.generate.workload_options import SyntheticOptions
 from beasy_sched.simulator import Inputs, Simulation, SimulationOptions, simulation_from_files
 
 SITE = """

@@ -12,8 +12,10 @@ from beasy_sched.api.declared_parameters import generator
 from beasy_sched.declared import OptionDoc
 from beasy_sched.errors import ConfigError, PathLike
 from beasy_sched.generate.job_deadlines import DEADLINES
-from beasy_sched.generate.power_events import PowerOptions, Production, SyntheticWeather
-from beasy_sched.generate.workload import GeneratedWorkload, SwfOptions, SyntheticOptions
+from beasy_sched.generate.power_events import Production
+from beasy_sched.generate.power_options import PowerOptions, SyntheticWeather
+from beasy_sched.generate.workload import GeneratedWorkload
+from beasy_sched.generate.workload_options import SwfOptions, SyntheticOptions
 
 _STEP_S: Final = 300.0
 

@@ -92,8 +92,9 @@ def plan(
     BeasyError) if there is no feasible plan.
     """
     from beasy_sched.formats.plan_file import write_plans
-    from beasy_sched.planner.offline import PlanOptions, PlanSources, plan_from_files
-    from beasy_sched.planner.power_problem import Surplus
+    from beasy_sched.model.choices import Surplus
+    from beasy_sched.planner.offline import PlanSources, plan_from_files
+    from beasy_sched.planner.plan_options import PlanOptions
 
     workloads = [workload] if isinstance(workload, str | os.PathLike) else [*(workload or ())]
     _check_one("the demand", {"workload": workloads or None, "demand": demand})

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from msgspec import UNSET
 
 from beasy_sched.declared import check_choice
-from beasy_sched.engine.placement import Placement
 from beasy_sched.errors import BeasyError, ConfigError, InputError, PathLike
 from beasy_sched.extras import load_optional
 from beasy_sched.formats.run_summary import read_summary
-from beasy_sched.model.restarts import OnKill
+from beasy_sched.model.choices import OnKill, Placement
 from beasy_sched.plugin import drawing
 from beasy_sched.run.results import Places, RunTables, find_runs, place_of, places_of
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import inspect
 import io
 import keyword
 import os
+import re
 import sys
 import traceback
 from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -20,7 +23,7 @@ from beasy_sched.errors import BeasyError, Interrupted, PolicyError
 from beasy_sched.formats.atomic import discard_unfinished
 from beasy_sched.formats.earlier import noting
 from beasy_sched.limits import LONGEST_ERROR, shortened
-from beasy_sched.plugin import command_target, commands_of, load
+from beasy_sched.plugin import Target, command_target, commands_of, load
 
 _SECTIONS: Final = {
     "Make inputs": ("generate", "convert", "plan", "check"),
@@ -78,15 +81,14 @@ class HelpfulGroup(click.Group):
         """Write the commands and their summaries, wrapped where click would truncate them."""
         headed = self.headed()
         for heading, names in headed.items():
-            commands = [(name, self.get_command(ctx, name)) for name in names]
+            summaries = [(name, self.summary(ctx, name)) for name in names]
             with formatter.section(heading if len(headed) > 1 else "Commands"):
-                formatter.write_dl(
-                    [
-                        (name, command.get_short_help_str(_WHOLE_SENTENCE))
-                        for name, command in commands
-                        if command is not None and not command.hidden
-                    ]
-                )
+                formatter.write_dl([(name, summary) for name, summary in summaries if summary is not None])
+
+    def summary(self, ctx: click.Context, name: str) -> str | None:
+        """Return the first sentence of a command's help; None if the help does not list it."""
+        command = self.get_command(ctx, name)
+        return None if command is None or command.hidden else command.get_short_help_str(_WHOLE_SENTENCE)
 
 
 _WHOLE_SENTENCE = 1000
@@ -109,13 +111,44 @@ class LazyGroup(HelpfulGroup):
         all_of = {heading: [*names, *commands_of(heading)] for heading, names in self.lazy.items()}
         return {heading: names for heading, names in all_of.items() if names}
 
+    def summary(self, ctx: click.Context, name: str) -> str | None:
+        """Return the first sentence of a command's help, of our commands without importing them."""
+        target = self._target(name)
+        return (None if target is None else _summary_in_source(target)) or super().summary(ctx, name)
+
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import and return one command."""
+        target = self._target(cmd_name)
+        return None if target is None else _with_traceback(load(target))
+
+    def _target(self, cmd_name: str) -> Target | None:
+        """Return where a command is defined; None if there is none of this name."""
         function = f"{cmd_name}_" if keyword.iskeyword(cmd_name) else cmd_name
         ours = (f"{names[cmd_name]}:{function}" for names in self.lazy.values() if cmd_name in names)
         added = (command_target(heading, cmd_name) for heading in self.lazy)
-        target = next(ours, None) or next(filter(None, added), None)
-        return None if target is None else _with_traceback(load(target))
+        return next(ours, None) or next(filter(None, added), None)
+
+
+def _summary_in_source(target: Target) -> str | None:
+    """Return the first sentence of the docstring of our function ``target``; None if it is not found.
+
+    It is read from the source, because importing the modules of all commands for a list takes long.
+    """
+    module, _, function = target.partition(":")
+    package, *inner = module.split(".")
+    if package != __name__.partition(".")[0]:
+        return None
+    place = Path(__file__).parents[1].joinpath(*inner)
+    path = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+    try:
+        source = path.read_text("utf-8")
+    except OSError:  # the package is not in a folder
+        return None
+    pattern = rf'^def {function}\([^"]*?\) -> None:\n    """(.*?)"""'
+    found = re.search(pattern, source, re.MULTILINE | re.DOTALL)
+    if found is None:
+        return None
+    return click.Command(function, help=inspect.cleandoc(found[1])).get_short_help_str(_WHOLE_SENTENCE)
 
 
 @click.group(

@@ -25,8 +25,6 @@ from beasy_sched.cli.options import (
 )
 from beasy_sched.cli.progress import progress_bar
 from beasy_sched.errors import ConfigError, DecisionRefused, Interrupted, RunIncomplete
-from beasy_sched.formats.batsim_versions import BatsimFormat
-from beasy_sched.formats.reading import read_bytes, read_text
 from beasy_sched.formats.run_files import OF_BATSIM
 from beasy_sched.limits import MOST_HOSTS
 
@@ -219,6 +217,8 @@ def _batsim5(given: _Batsim5Options) -> None:
 
 def _scheduler(given: _Batsim5Options) -> tuple[str, bytes]:
     """Return the endpoint of the scheduler and the init string for it."""
+    from beasy_sched.formats.reading import read_bytes
+
     if given.edc_socket_str is not None and given.edc_socket_file is not None:
         raise ConfigError("give only one of -s and -S")
     if given.edc_socket_file is not None:
@@ -288,6 +288,7 @@ def batsim(given: _BatsimOptions) -> None:
 
 
 def _simulate(given: _BatsimOptions, *, quiet: bool) -> None:
+    from beasy_sched.model.choices import BatsimFormat
     from beasy_sched.simulator import Inputs, SimulationOptions, simulation_from_files
     from beasy_sched.simulator.zmq_client import ZmqScheduler
 
@@ -322,6 +323,7 @@ def _simulate(given: _BatsimOptions, *, quiet: bool) -> None:
 
 
 def _simulate_5(given: _Batsim5Options, endpoint: str, init: bytes, *, quiet: bool) -> None:
+    from beasy_sched.model.choices import BatsimFormat
     from beasy_sched.simulator import Inputs, SimulationOptions
     from beasy_sched.simulator.batsim5_peer import batsim5_from_files
     from beasy_sched.simulator.zmq_client import ZmqScheduler
@@ -399,6 +401,8 @@ def _run(
 
 
 def _sched_config(given: _BatsimOptions) -> str:
+    from beasy_sched.formats.reading import read_text
+
     if given.sched_cfg and given.sched_cfg_file:
         raise ConfigError("give only one of --sched-cfg and --sched-cfg-file")
     return read_text(given.sched_cfg_file) if given.sched_cfg_file else given.sched_cfg or ""

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import click
 
-from beasy_sched.checks import RunInputs, facts, figures, look_at
 from beasy_sched.cli.findings_table import show_findings
 from beasy_sched.cli.options import (
     InputOptions,
@@ -20,23 +19,16 @@ from beasy_sched.cli.options import (
     replan_of,
     with_options,
 )
-from beasy_sched.energy.site import Site
-from beasy_sched.engine.policy import PolicyCaller
-from beasy_sched.engine.run_findings import sleep_short
 from beasy_sched.errors import BeasyError, ConfigError, InputError
 from beasy_sched.findings import Finding, fails, odd
-from beasy_sched.forecast.outlook import ForecastSource
-from beasy_sched.formats.batsim_events import merge_events, read_external_events
-from beasy_sched.formats.batsim_workload import read_workload
-from beasy_sched.formats.forecast_source import read_forecast, with_own_events
-from beasy_sched.formats.plan_file import read_plans
-from beasy_sched.formats.simgrid_xml import read_simgrid_platform
-from beasy_sched.formats.site_file import read_site, read_site_text
-from beasy_sched.planner.replan_sources import first_plan_shortage, replan_rule
-from beasy_sched.planner.replanner import with_own_inputs
-from beasy_sched.planner.windows import NoPlan
-from beasy_sched.policies.registry import make_policy
-from beasy_sched.run.settings import RunSettings, check_needs
+from beasy_sched.run.settings import RunSettings
+
+if TYPE_CHECKING:
+    from beasy_sched.checks import RunInputs
+    from beasy_sched.energy.site import Site
+    from beasy_sched.engine.policy import PolicyCaller
+    from beasy_sched.forecast.outlook import ForecastSource
+
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -63,6 +55,8 @@ def check(context: click.Context, given: _CheckOptions) -> None:
     """
     if not any((given.platform, given.workloads, given.events, given.site, given.plan, given.forecast)):
         raise click.UsageError("nothing to check: give at least one of -p, -w, --events, --site, --plan")
+    from beasy_sched.checks import facts, figures, look_at
+
     inputs, problems = _read(given)
     try:
         findings = look_at(inputs)
@@ -78,6 +72,16 @@ def check(context: click.Context, given: _CheckOptions) -> None:
 
 def _read(given: _CheckOptions) -> tuple[RunInputs, list[Finding]]:
     """Read the given files; a file that cannot be read becomes a finding, and the others are still read."""
+    from beasy_sched.checks import RunInputs
+    from beasy_sched.engine.run_findings import sleep_short
+    from beasy_sched.formats.batsim_events import merge_events, read_external_events
+    from beasy_sched.formats.batsim_workload import read_workload
+    from beasy_sched.formats.plan_file import read_plans
+    from beasy_sched.formats.simgrid_xml import read_simgrid_platform
+    from beasy_sched.formats.site_file import read_site
+    from beasy_sched.planner.replan_sources import first_plan_shortage, replan_rule
+    from beasy_sched.planner.windows import NoPlan
+
     problems: list[Finding] = []
 
     def attempt(code: str, read: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
@@ -126,6 +130,10 @@ def _read(given: _CheckOptions) -> tuple[RunInputs, list[Finding]]:
 
 
 def _read_policy(given: _CheckOptions) -> PolicyCaller:
+    from beasy_sched.engine.policy import PolicyCaller
+    from beasy_sched.policies.registry import make_policy
+    from beasy_sched.run.building import check_needs
+
     policy = make_policy(given.policy, policy_options(given))
     planned = given.plan is not None or given.replan is not None
     check_needs(policy, given.policy, site=given.site is not None, plan=planned)
@@ -133,12 +141,18 @@ def _read_policy(given: _CheckOptions) -> PolicyCaller:
 
 
 def _read_forecast(given: _CheckOptions, site: Site) -> ForecastSource:
+    from beasy_sched.formats.forecast_source import read_forecast, with_own_events
+
     text = with_own_events(given.forecast, given.events)
     return read_forecast(text or "none", site, given.windows)
 
 
 def _replan_settings(given: _CheckOptions) -> RunSettings | None:
     """Return the settings of plans made during the run; None without --replan."""
+    from beasy_sched.formats.forecast_source import with_own_events
+    from beasy_sched.formats.site_file import read_site_text
+    from beasy_sched.planner.replanner import with_own_inputs
+
     replan = replan_of(given)
     if replan is None:
         return None

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
 
@@ -24,20 +24,16 @@ from beasy_sched.cli.options import (
     write_output,
 )
 from beasy_sched.declared import HOSTS, default_of, made_of
-from beasy_sched.generate.platform_file import (
-    ONE_PSTATE,
-    ServerSpec,
-    build_platform,
-    load_server,
-    platform_xml,
-    preset_names,
-)
+from beasy_sched.generate.server_presets import ONE_PSTATE, preset_names
 from beasy_sched.generate.site_template import SiteSizes, site_text
 from beasy_sched.limits import MOST_HOSTS, shortened
-from beasy_sched.model.hosts import HostSet
-from beasy_sched.model.platform import Platform
 from beasy_sched.numbers import Range
 from beasy_sched.units import counted
+
+if TYPE_CHECKING:
+    from beasy_sched.generate.platform_file import ServerSpec
+    from beasy_sched.model.platform import Platform
+
 
 _COMMANDS = {
     "platform": __name__,
@@ -64,6 +60,8 @@ def generate() -> None:
 
 def _server(text: str) -> tuple[ServerSpec, int]:
     """Read ``gros:50`` or ``my.toml:10``."""
+    from beasy_sched.generate.platform_file import load_server
+
     source, _, number = text.rpartition(":")
     try:
         count = HOSTS.read(number)
@@ -78,7 +76,7 @@ def _server(text: str) -> tuple[ServerSpec, int]:
 
 
 class _PlatformOptions(CommandOptions):
-    servers: tuple[tuple[ServerSpec, int], ...] = option(
+    servers: tuple[tuple[Any, int], ...] = option(  # of `ServerSpec`, which takes long to import
         f"A preset ({', '.join(preset_names())}) or a TOML server file, and how many. Repeat it for a "
         "mixed platform.",
         "-n",
@@ -126,6 +124,8 @@ def platform(given: _PlatformOptions) -> None:
     Run it:
       batsim -p platform.xml -w workload.json -e out/run -E
     """
+    from beasy_sched.generate.platform_file import build_platform
+
     built = build_platform(
         (spec.fastest_only() if given.one_pstate else spec, count) for spec, count in given.servers
     )
@@ -134,6 +134,9 @@ def platform(given: _PlatformOptions) -> None:
 
 def write_platform(platform: Platform, output: str, *, quiet: bool) -> None:
     """Write a platform file and print its hosts by kind, with their P-states."""
+    from beasy_sched.generate.platform_file import platform_xml
+    from beasy_sched.model.hosts import HostSet
+
     write_output(output, platform_xml(platform))
     if quiet:
         return

@@ -8,12 +8,10 @@ from dataclasses import replace
 from datetime import tzinfo
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
-import numpy as np
 
-from beasy_sched.arrays import FloatArray
 from beasy_sched.cli.options import (
     CommandOptions,
     Number,
@@ -25,47 +23,23 @@ from beasy_sched.cli.options import (
     with_options,
     write_output,
 )
-from beasy_sched.energy.production_sources import Interpolation, PvPlant, WindTurbine
-from beasy_sched.engine.run_findings import rates_too_short
+from beasy_sched.energy.plants import PvPlant, WindTurbine
 from beasy_sched.errors import ConfigError
-from beasy_sched.forecast.production_history import issue_quantiles
 from beasy_sched.formats.atomic import write_atomic
-from beasy_sched.formats.batsim_events import power_event_lines
-from beasy_sched.formats.batsim_versions import BatsimFormat
-from beasy_sched.formats.file_set import together
-from beasy_sched.formats.forecast_source import forecast_lines
-from beasy_sched.formats.local_time import named_zone
-from beasy_sched.formats.power_series import read_weather_file
-from beasy_sched.formats.site_file import read_site
-from beasy_sched.formats.table import DateOrder, TimeSeries, parse_moment, time_text
-from beasy_sched.generate.noise import ProductionCase, real_production
-from beasy_sched.generate.power_events import (
-    SYNTHETIC_START,
-    FileOptions,
-    Gaps,
-    Night,
-    PowerOptions,
-    Production,
-    Route,
-    SyntheticWeather,
-    Window,
-    export_lines,
-    flagged_intervals,
-    hourly_with_past,
-    pv_production,
-    shared_start,
-    step_power,
-    sun_part_w,
-    synthetic_series,
-    wind_production,
-    with_nights_at_zero,
-)
-from beasy_sched.protocol.notices import CARBON_FIELD, PRICE_FIELD, SUN_FIELD
+from beasy_sched.generate.power_options import FileOptions, Gaps, Night, PowerOptions, Route, SyntheticWeather
+from beasy_sched.model.choices import BatsimFormat, DateOrder, Interpolation, ProductionCase
 from beasy_sched.units import SECONDS_PER_DAY, TIME_TOLERANCE_S, counted, j_to_kwh, kw_to_w, w_to_kw
+
+if TYPE_CHECKING:
+    from beasy_sched.arrays import FloatArray
+    from beasy_sched.formats.table import TimeSeries
+    from beasy_sched.generate.power_events import Production, Window
 
 
 def _moment(text: str) -> int:
     """Read a date, with a time of day or without, in UTC, as seconds since 1970."""
+    from beasy_sched.formats.table import parse_moment
+
     moment = parse_moment(text)
     if moment is None:
         raise ValueError(f"found {text!r}, expected a time such as 2019-06-01 or '2019-06-01 05:00'")
@@ -77,6 +51,8 @@ _MOMENT: Final[dict[str, Any]] = {"type": parsed(_moment), "metavar": "TIME"}
 
 def _zone(text: str) -> tzinfo:
     """Read a time zone. Raises ValueError."""
+    from beasy_sched.formats.local_time import named_zone
+
     try:
         return named_zone(text)
     except ConfigError as error:
@@ -214,6 +190,14 @@ def power(options: _PowerOptions) -> None:
     Use it:
       batsim -p platform.xml -w workload.json -e out/run -E --events power.txt --forward-unknown-events
     """
+    import numpy as np
+
+    from beasy_sched.formats.batsim_events import power_event_lines
+    from beasy_sched.formats.file_set import together
+    from beasy_sched.generate.noise import real_production
+    from beasy_sched.generate.power_events import Window, export_lines, step_power, sun_part_w
+    from beasy_sched.protocol.notices import SUN_FIELD
+
     steps = int(options.days * SECONDS_PER_DAY / options.dt + 1e-9)
     if steps < 1:
         raise ConfigError(f"--days {options.days:g} is shorter than one step of {options.dt:g} s")
@@ -243,6 +227,10 @@ def power(options: _PowerOptions) -> None:
 
 def _write_forecast(options: _PowerOptions, path: str, placed: Sequence[tuple[Production, Window]]) -> None:
     """Write forecasts of the window, issued every six hours, from the production before it."""
+    from beasy_sched.forecast.production_history import issue_quantiles
+    from beasy_sched.formats.forecast_source import forecast_lines
+    from beasy_sched.generate.power_events import hourly_with_past
+
     if options.synthetic:
         raise ConfigError(
             "--write-forecast requires files that begin before --start: give --pv or --wind"
@@ -254,6 +242,12 @@ def _write_forecast(options: _PowerOptions, path: str, placed: Sequence[tuple[Pr
 
 def _rates(options: _PowerOptions, path: Path, steps: int) -> dict[str, FloatArray]:
     """Price and carbon intensity of a site's grid in each step, by the fields of events."""
+    import numpy as np
+
+    from beasy_sched.engine.run_findings import rates_too_short
+    from beasy_sched.formats.site_file import read_site
+    from beasy_sched.protocol.notices import CARBON_FIELD, PRICE_FIELD
+
     site = read_site(path)
     given = {} if site.grid is None else {PRICE_FIELD: site.grid.price, CARBON_FIELD: site.grid.carbon}
     rates = {name: foreseen.rate for name, foreseen in given.items() if foreseen is not None}
@@ -280,6 +274,10 @@ def _print_figures(
     real: FloatArray,
 ) -> None:
     """Print energy, peak, mean and capacity factor of each plant, of all, and of what was written."""
+    import numpy as np
+
+    from beasy_sched.formats.table import time_text
+
     total = np.sum(powers, axis=0)
     installed_w = sum(production.installed_w for production, _ in placed)
     click.echo(f"{options.output}: {counted(len(total), 'step')} of {options.dt:g} s", err=True)
@@ -297,6 +295,9 @@ def _print_figures(
 
 def _from_files(options: _PowerOptions) -> Iterator[tuple[str, TimeSeries]]:
     """Read the files that are given."""
+    from beasy_sched.formats.power_series import read_weather_file
+    from beasy_sched.generate.power_events import with_nights_at_zero
+
     if options.pv is None and options.wind is None:
         raise ConfigError("no input: give --pv FILE, --wind FILE or both, or --synthetic")
     if options.write_ninja:
@@ -330,6 +331,8 @@ def _from_files(options: _PowerOptions) -> Iterator[tuple[str, TimeSeries]]:
 
 def _synthetic(options: _PowerOptions) -> Iterator[tuple[str, TimeSeries]]:
     """Generate the weather of the window, for each plant."""
+    from beasy_sched.generate.power_events import SYNTHETIC_START, synthetic_series
+
     if options.pv is not None or options.wind is not None:
         raise ConfigError("--synthetic generates the weather: do not combine it with --pv and --wind")
     if options.pv_kw is None and options.wind_kw is None:
@@ -354,6 +357,8 @@ def _watts(power_kw: float | None) -> float | None:
 
 
 def _production(options: _PowerOptions, name: str, series: TimeSeries) -> Production:
+    from beasy_sched.generate.power_events import pv_production, wind_production
+
     if name == "pv":
         return pv_production(
             series,
@@ -375,6 +380,8 @@ def _production(options: _PowerOptions, name: str, series: TimeSeries) -> Produc
 
 def _start_s(options: _PowerOptions, production: Production, productions: list[Production]) -> int | None:
     """The start of the window in one production's file."""
+    from beasy_sched.generate.power_events import shared_start
+
     own = options.pv_start if production.name == "pv" else options.wind_start
     start_s: int | None = options.start if own is None else own
     if start_s is None and production.series.start_s is not None:
@@ -383,6 +390,8 @@ def _start_s(options: _PowerOptions, production: Production, productions: list[P
 
 
 def _remark(production: Production, window: Window, zone: tzinfo | None) -> None:
+    from beasy_sched.generate.power_events import flagged_intervals
+
     series = production.series
     notes = [*series.notes]
     if flagged := flagged_intervals(series, window):

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Final, Literal, get_type_hints
+from typing import TYPE_CHECKING, Any, Final, Literal, get_type_hints
 
 import click
-import numpy as np
 from click.core import ParameterSource
 
 from beasy_sched.cli.options import (
@@ -26,9 +25,6 @@ from beasy_sched.cli.options import (
 )
 from beasy_sched.cli.progress import ProgressOptions, counting, progress_bar
 from beasy_sched.declared import HOSTS, default_of, made_of, meaning_of
-from beasy_sched.formats.batsim_versions import BatsimFormat
-from beasy_sched.formats.simgrid_xml import parse_speed
-from beasy_sched.generate.greenslot_week import WorkflowOptions, workflow_workload
 from beasy_sched.generate.job_deadlines import (
     DEADLINES,
     DeadlineRule,
@@ -36,29 +32,30 @@ from beasy_sched.generate.job_deadlines import (
     parse_deadlines,
     with_deadlines,
 )
-from beasy_sched.generate.log_normal_fit import fit_log_normal
-from beasy_sched.generate.noise import WalltimeRule, noisy_workload
-from beasy_sched.generate.platform_file import load_server
-from beasy_sched.generate.workload import (
+from beasy_sched.generate.workflow_options import WorkflowOptions
+from beasy_sched.generate.workload_options import (
     ARRIVAL_SHAPES,
     EXTRA_FIELDS,
     FILTER_FIELDS,
     ArrivalShape,
     Chains,
-    GeneratedWorkload,
     ProfileType,
     SwfOptions,
     SyntheticOptions,
     WorkloadOptions,
-    synthetic_workload,
 )
-from beasy_sched.generate.workload_swf import workload_from_swf
 from beasy_sched.limits import LARGEST_NUMBER, shortened
+from beasy_sched.model.choices import BatsimFormat, WalltimeRule
 from beasy_sched.numbers import ANY_NUMBER, ANY_WHOLE, Range
 from beasy_sched.units import counted, format_duration, parse_duration
 
+if TYPE_CHECKING:
+    from beasy_sched.generate.workload import GeneratedWorkload
+
 
 def _speed(text: str) -> float:
+    from beasy_sched.formats.simgrid_xml import parse_speed
+
     speed = parse_speed(text)
     if not 0 < speed <= LARGEST_NUMBER:
         raise ValueError(f"{shortened(text, 40)!r} is not a speed above 0, such as 25.57Gf")
@@ -78,6 +75,7 @@ def _numbers(allowed: Range, expected: str) -> Callable[[str], tuple[float, ...]
 
 
 def _names(text: str) -> tuple[str, ...]:
+
     names = tuple(part.strip() for part in text.split(","))
     unknown = [name for name in names if name not in EXTRA_FIELDS]
     if unknown:
@@ -315,6 +313,10 @@ def workload(
     waited at 0.1: they are kept unchanged; --from 1 omits them. To cut weeks in this way
     yourself, use --carry-over.
     """
+    from beasy_sched.generate.greenslot_week import workflow_workload
+    from beasy_sched.generate.workload import synthetic_workload
+    from beasy_sched.generate.workload_swf import workload_from_swf
+
     if argument is not None and given.swf is not None:
         raise click.UsageError(f"Got unexpected extra argument ({argument}).")
     given.swf = given.swf or argument  # a trace without --swf, as it was given before, still works
@@ -370,6 +372,8 @@ def reference_speed_of(
     speed_flops: float | None, server: str | None, usual: str = WorkloadOptions.reference
 ) -> tuple[float, str]:
     """Return the reference speed, flops/s, and where it comes from. Raises UsageError for two sources."""
+    from beasy_sched.generate.platform_file import load_server
+
     if speed_flops is None:
         kind = load_server(server or usual).kind()
         return kind.reference_speed_flops, f"median P-state of {kind.name}"
@@ -379,6 +383,7 @@ def reference_speed_of(
 
 
 def _swf_options(given: CommonOptions, cut: _ForTrace, speed: float) -> SwfOptions:
+
     end_s = cut.end_s
     if cut.duration is not None:
         if end_s is not None:
@@ -394,6 +399,7 @@ def _swf_options(given: CommonOptions, cut: _ForTrace, speed: float) -> SwfOptio
 
 
 def _synthetic_options(given: CommonOptions, drawn: _ForSynthetic, speed: float) -> SyntheticOptions:
+
     if given.walltimes == "trace":
         raise click.UsageError("--walltimes trace is only for --swf.")
     night = drawn.night_ratio
@@ -416,6 +422,10 @@ def _workflow_options(given: CommonOptions, flows: _ForWorkflows, speed: float) 
 
 def _with_noise(made: GeneratedWorkload, given: CommonOptions, clip: bool) -> GeneratedWorkload:
     """Return the actual workload for the forecast ``made``; requested times of a trace stay."""
+    import numpy as np
+
+    from beasy_sched.generate.noise import noisy_workload
+
     sigma = given.noise / 100.0
     if sigma == 0.0:
         return made
@@ -438,6 +448,10 @@ def _load(made: GeneratedWorkload) -> str:
 
 def _fits(made: GeneratedWorkload) -> list[str]:
     """Describe log-normal fits of run times and gaps between arrivals."""
+    import numpy as np
+
+    from beasy_sched.generate.log_normal_fit import fit_log_normal
+
     times_s = {"run times": made.run_s, "gaps between arrivals": np.diff(made.submit_s)}
     fits = {name: fit_log_normal(values_s) for name, values_s in times_s.items()}
     return [f"  {name}: {fit}" for name, fit in fits.items() if fit is not None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 import click
 
@@ -25,15 +25,17 @@ from beasy_sched.cli.options import (
 from beasy_sched.cli.progress import ProgressOptions, progress_bar
 from beasy_sched.declared import made_of
 from beasy_sched.errors import ConfigError
-from beasy_sched.formats.file_set import together
-from beasy_sched.formats.site_file import DEFAULT_SITE
-from beasy_sched.planner.offline import PlanOptions, PlanSources, plan_from_files, season_from_files
-from beasy_sched.planner.plan import PlanStore
-from beasy_sched.planner.power_problem import Surplus
-from beasy_sched.planner.season import Season
+from beasy_sched.model.choices import Surplus
+from beasy_sched.planner.plan_options import PlanOptions
 from beasy_sched.units import parse_duration
 
-_Planned = TypeVar("_Planned", PlanStore, Season)
+if TYPE_CHECKING:
+    from beasy_sched.planner.offline import PlanSources
+    from beasy_sched.planner.plan import PlanStore
+    from beasy_sched.planner.season import Season
+
+
+_Planned = TypeVar("_Planned", "PlanStore", "Season")
 
 
 def _uncertainty_option(name: str) -> Any:
@@ -163,6 +165,8 @@ def plan(context: click.Context, given: _PlanOptions, exports: _Exports) -> None
 
 def _plan_windows(given: _PlanOptions, exports: _Exports, out: Path, sources: PlanSources) -> None:
     """Plan the windows in sequence, write the plan and show it."""
+    from beasy_sched.planner.offline import plan_from_files
+
     if given.other_year or given.season_end is not None:
         raise ConfigError("--other-year and --season-end require --season without a file")
     options = made_of(PlanOptions, vars(given)).settled()
@@ -187,6 +191,8 @@ def _required(given: _PlanOptions) -> tuple[Path, Path]:
 
 def _plan_season(given: _PlanOptions, exports: _Exports, out: Path, sources: PlanSources) -> None:
     """Plan the whole horizon coarsely, write it and show it."""
+    from beasy_sched.planner.offline import season_from_files
+
     with progress_bar("years planned", quiet=exports.quiet) as report:
         season = season_from_files(
             sources,
@@ -201,6 +207,9 @@ def _plan_season(given: _PlanOptions, exports: _Exports, out: Path, sources: Pla
 
 def _sources(given: _PlanOptions, platform: Path) -> PlanSources:
     """Return the inputs of the plan that the options name. Raises ConfigError."""
+    from beasy_sched.formats.site_file import DEFAULT_SITE
+    from beasy_sched.planner.offline import PlanSources
+
     if given.season and not Path(given.season).exists():
         raise ConfigError(
             f"--season {given.season}: no such file; to create it, give --season without a file and"
@@ -255,6 +264,7 @@ def show(given: _ShowOptions, exports: _Exports, file: Path) -> None:
 
 def _finish(plans: PlanStore, exports: _Exports, out: Path | None = None) -> None:
     """Write the plan and the requested exports, all files or none; show it, and print their names."""
+    from beasy_sched.formats.file_set import together
     from beasy_sched.formats.plan_file import csv_lines, json_text, write_plans
 
     with together():
@@ -270,6 +280,7 @@ def _finish(plans: PlanStore, exports: _Exports, out: Path | None = None) -> Non
 
 def _finish_season(season: Season, exports: _Exports, out: Path | None = None) -> None:
     """Write and show a coarse plan, as `_finish` does."""
+    from beasy_sched.formats.file_set import together
     from beasy_sched.formats.plan_file import season_csv_lines, season_json, write_season
     from beasy_sched.outputs.season_table import season_lines
 

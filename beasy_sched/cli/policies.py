@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import textwrap
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 import msgspec
 
 from beasy_sched.cli.options import CommandOptions, known_policies, option, width, with_options
-from beasy_sched.engine.policy import Options
-from beasy_sched.policies.option_docs import option_meanings
-from beasy_sched.policies.registry import policy_class, policy_names
+
+if TYPE_CHECKING:
+    from beasy_sched.engine.policy import Options
 
 
 class _PoliciesOptions(CommandOptions):
@@ -34,6 +34,8 @@ def policies(given: _PoliciesOptions, names: tuple[str, ...]) -> None:
       beasy-sched policies greenslot
       beasy-sched simulate --policy greenslot --option prices=flat ...
     """
+    from beasy_sched.policies.registry import policy_names
+
     descriptions = [described(name) for name in names or policy_names()]
     if given.as_json:
         click.echo(json.dumps(descriptions, indent=2))
@@ -56,6 +58,8 @@ _CANNOT_OFFER: Final = "does not support --placement external"
 
 def described(name: str) -> dict[str, Any]:
     """Return the description of a policy, in JSON's types. Raises ConfigError."""
+    from beasy_sched.policies.registry import policy_class
+
     kind = policy_class(name)
     return {
         "name": name,
@@ -69,6 +73,8 @@ def described(name: str) -> dict[str, Any]:
 
 def _described_options(options: type[Options]) -> dict[str, dict[str, Any]]:
     """Return the JSON schema of each option, with its meaning if available."""
+    from beasy_sched.policies.option_docs import option_meanings
+
     meanings = option_meanings(options)
     return {
         name: {**schema, **({"description": meanings[name]} if name in meanings else {})}

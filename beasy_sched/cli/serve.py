@@ -30,10 +30,7 @@ from beasy_sched.cli.options import (
 )
 from beasy_sched.errors import why
 from beasy_sched.formats.run_files import OF_SCHEDULER
-from beasy_sched.protocol.detection import HostsText
-from beasy_sched.protocol.wire import is_open_to_all, reachable
-from beasy_sched.run.following import live_followers_of, observers_of
-from beasy_sched.run.settings import build_session
+from beasy_sched.model.choices import HostsText
 
 if TYPE_CHECKING:
     from beasy_sched.daemon import Daemon
@@ -100,6 +97,8 @@ def serve(
     from beasy_sched.daemon import Daemon
     from beasy_sched.outputs.files import RunFiles
     from beasy_sched.planner.replanner import replanned
+    from beasy_sched.run.building import build_session
+    from beasy_sched.run.following import live_followers_of, observers_of
     from beasy_sched.run.live_forecasts import LiveForecasts, live_forecasts
     from beasy_sched.run.opening import open_run
 
@@ -168,6 +167,8 @@ def serve(
 
 def say_listening(endpoint: str, timeout_s: float | None) -> None:
     """Print the daemon's endpoint and how to start Batsim."""
+    from beasy_sched.protocol.wire import is_open_to_all, reachable
+
     click.echo(f"listening on {endpoint}", err=True)
     where = " (on other machines, use the name of this one)" if is_open_to_all(endpoint) else ""
     until = "" if timeout_s is None else f"; timeout {timeout_s:g} s"
@@ -183,6 +184,8 @@ def say_refused(count: int, reason: str) -> None:
 
 def say_waiting(endpoint: str, waited_s: float) -> None:
     """Report that no simulator has connected, and what to do, if anyone can read it."""
+    from beasy_sched.protocol.wire import reachable
+
     with contextlib.suppress(OSError, ValueError):  # a closed stderr is no reason to stop serving
         click.echo(
             f"no simulator has connected to {reachable(endpoint)} for {waited_s:.0f} s; still waiting:"

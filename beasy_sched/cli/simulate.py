@@ -21,9 +21,9 @@ from beasy_sched.cli.options import (
     with_options_of_plugins,
 )
 from beasy_sched.cli.progress import ProgressOptions, progress_bar
-from beasy_sched.engine.power_side import EnergySource
 from beasy_sched.errors import RunIncomplete
 from beasy_sched.formats.run_files import OF_BATSIM, OF_SCHEDULER
+from beasy_sched.model.choices import EnergySource
 
 
 class _SimulateOptions(InputOptions):

@@ -33,13 +33,13 @@ from beasy_sched.errors import ConfigError, PeerError
 from beasy_sched.limits import shortened
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
+from beasy_sched.model.choices import OnKill
 from beasy_sched.model.cluster import Cluster
 from beasy_sched.model.jobs import Job, LifeShares, Past
 from beasy_sched.model.restarts import (
     LINEAGE_MARK,
     SHORTEST_REST_S,
     Checkpoints,
-    OnKill,
     RestartSettings,
     RestartTerms,
     full_id,

@@ -24,11 +24,9 @@ from beasy_sched.engine.session_words import (
     OUT_OF_SERVICE,
     Rule,
 )
-from beasy_sched.limits import LATEST_S
 from beasy_sched.model.cluster import Cluster
 from beasy_sched.model.host_states import BUSY, IDLE
 from beasy_sched.model.hosts import HostIds, HostSet
-from beasy_sched.numbers import Range
 from beasy_sched.units import TIME_TOLERANCE_S
 
 RETRY_S: Final = 300.0
@@ -37,8 +35,6 @@ LONGEST_RETRY: Final = 12
 """Longest time for which a host is left alone, as a multiple of the first."""
 MOST_FAILURES: Final = 10
 """Number of failures in a row after which a host is not woken again: they take 7 h with the default wait."""
-RETRIES: Final = Range(0.0, LATEST_S, above=True)
-"""Times for which a host may be left alone after its first failure, s."""
 
 
 def retry_after_s(first_s: float, failures: int) -> float:

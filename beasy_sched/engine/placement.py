@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -18,17 +17,6 @@ from beasy_sched.units import TIME_TOLERANCE_S
 
 if TYPE_CHECKING:
     from beasy_sched.engine.policy import View
-
-
-class Placement(Enum):
-    """Decision which job starts when, and where."""
-
-    OWN = "own"
-    """The policy starts jobs."""
-    EXTERNAL = "external"
-    """Somebody else starts jobs, such as Slurm, and wakes servers for them: the policy only returns the
-    numbers of servers that may be on (`Offer`). Servers that are on beyond the offer are to be switched off
-    as soon as they have no job."""
 
 
 class Placer(Protocol):

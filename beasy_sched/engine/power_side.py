@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, TypeAlias, final
 
@@ -31,30 +30,23 @@ from beasy_sched.engine.agenda import Due
 from beasy_sched.engine.call_lead import CallLead
 from beasy_sched.engine.guard import Guard, StepBudget, committed_energy_j
 from beasy_sched.engine.lost import RETRY_S
-from beasy_sched.engine.placement import Placement, Placer
+from beasy_sched.engine.placement import Placer
 from beasy_sched.engine.run_findings import rates_too_short, short_power
 from beasy_sched.engine.step_inputs import NO_PARTS, StepInputs
 from beasy_sched.errors import ConfigError, PeerError
 from beasy_sched.findings import Finding
 from beasy_sched.limits import LONGEST_SILENCE_S
+from beasy_sched.model.choices import EnergySource, OnKill, Placement
 from beasy_sched.model.cluster import Cluster
 from beasy_sched.model.host_states import ASLEEP, SWITCHING_OFF, SWITCHING_ON
 from beasy_sched.model.jobs import Job
 from beasy_sched.model.platform import Platform
-from beasy_sched.model.restarts import OnKill
 from beasy_sched.planner.plan import PlanStore
 from beasy_sched.units import TIME_TOLERANCE_S
 
 if TYPE_CHECKING:
     from beasy_sched.forecast.outlook import ForecastSource
     from beasy_sched.planner.windows import ReplanRule
-
-
-class EnergySource(str, Enum):
-    """Source of the energy used by servers."""
-
-    BATSIM = "batsim"
-    MODEL = "model"
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ from beasy_sched.engine.intake import Intake
 from beasy_sched.engine.lives import Lives, Return
 from beasy_sched.engine.lost import HostLogLine, LostHosts
 from beasy_sched.engine.notes import Notes
-from beasy_sched.engine.placement import Offers, Placement, guards_offers, offer_facts
+from beasy_sched.engine.placement import Offers, guards_offers, offer_facts
 from beasy_sched.engine.policy import Policy, PolicyCaller, View
 from beasy_sched.engine.power_side import Asking, Open, Over, PowerSide, SessionOptions
 from beasy_sched.engine.pstate_commands import BusyLoop, Calls, Commander, Kills
@@ -75,6 +75,7 @@ from beasy_sched.errors import ConfigError, PeerError, PolicyError
 from beasy_sched.limits import LATEST_S, shortened
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
+from beasy_sched.model.choices import Placement
 from beasy_sched.model.cluster import Cluster
 from beasy_sched.model.host_states import SWITCHING_OFF
 from beasy_sched.model.hosts import HostSet

@@ -10,9 +10,8 @@ import numpy as np
 from beasy_sched.energy.site import Site
 from beasy_sched.engine.agenda import Agenda, Due, Turn
 from beasy_sched.engine.call_lead import CallLead
-from beasy_sched.engine.placement import Placement
 from beasy_sched.engine.policy import Policy, PolicyCaller
-from beasy_sched.engine.power_side import EnergySource, PowerSide, SessionOptions
+from beasy_sched.engine.power_side import PowerSide, SessionOptions
 from beasy_sched.engine.run_findings import (
     KnownInputs,
     look_at_start,
@@ -21,6 +20,7 @@ from beasy_sched.engine.run_findings import (
     unknown_speeds,
 )
 from beasy_sched.errors import ConfigError
+from beasy_sched.model.choices import EnergySource, Placement
 from beasy_sched.model.cluster import Cluster
 from beasy_sched.model.events import SimulationBegins
 from beasy_sched.model.platform import Platform, host_powers, old_name_note, start_note

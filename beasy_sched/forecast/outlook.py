@@ -19,8 +19,9 @@ from beasy_sched.errors import ConfigError
 from beasy_sched.forecast.accuracy import HORIZONS_H, error_quantiles
 from beasy_sched.forecast.conditions import day_rows, running_most
 from beasy_sched.forecast.production_history import LEVELS
-from beasy_sched.forecast.quantiles import PowerBand, Quantiles, Uncertainty
+from beasy_sched.forecast.quantiles import PowerBand, Quantiles
 from beasy_sched.forecast.solar import SEASON_DAYS, SolarModel
+from beasy_sched.forecast.uncertainty import Uncertainty
 from beasy_sched.forecast.weather import IssuedTable, LocalHours, WeatherForecast
 from beasy_sched.units import SECONDS_PER_HOUR, TIME_TOLERANCE_S
 

@@ -17,7 +17,6 @@ from msgspec import Struct
 from beasy_sched.errors import ConfigError, InputError, PathLike
 from beasy_sched.formats.batsim_versions import (
     DEFAULT_EVENT_TYPE,
-    BatsimFormat,
     event_for_batsim5,
     event_from_batsim5,
     is_generic_event,
@@ -25,6 +24,7 @@ from beasy_sched.formats.batsim_versions import (
 from beasy_sched.formats.decoding import JSON_OBJECT, Malformed, check_names
 from beasy_sched.formats.reading import read_lines
 from beasy_sched.limits import LATEST_S, MOST_HOSTS_NAMED
+from beasy_sched.model.choices import BatsimFormat
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.protocol.json_numbers import as_batsim_reads, as_batsim_tells
 from beasy_sched.protocol.notices import POWER_FIELD

@@ -14,14 +14,10 @@ from msgspec import UNSET, Struct, UnsetType
 from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from beasy_sched.errors import ConfigError
 from beasy_sched.formats.batsim_profiles import WorkloadError
-from beasy_sched.formats.batsim_versions import (
-    JOB_MEMBERS,
-    BatsimFormat,
-    dropped_by_batsim5,
-    job_from_batsim5,
-)
+from beasy_sched.formats.batsim_versions import JOB_MEMBERS, dropped_by_batsim5, job_from_batsim5
 from beasy_sched.formats.decoding import JSON_OBJECT, Malformed, convert_json
 from beasy_sched.limits import LARGEST_INT, LATEST_S, LONGEST_ID, LONGEST_JOB, shortened
+from beasy_sched.model.choices import BatsimFormat
 from beasy_sched.model.jobs import NO_TERMS, Terms, TermsError, read_terms
 from beasy_sched.model.workflow import in_order, predecessors_of
 from beasy_sched.numbers import Range, found_text

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from enum import Enum
 from typing import Any, Final
 
 from beasy_sched.formats.decoding import ANY_JSON, Malformed
@@ -20,19 +19,6 @@ from beasy_sched.protocol.batsim5_terms import (
     read_extras,
     write_extras,
 )
-
-
-class BatsimFormat(str, Enum):
-    """Version of Batsim whose input files are read or written."""
-
-    BATSIM4 = "batsim4"
-    BATSIM5 = "batsim5"
-
-    @property
-    def label(self) -> str:
-        """Name of the version in messages."""
-        return "Batsim 4" if self is BatsimFormat.BATSIM4 else "Batsim 5"
-
 
 _OLD_TYPES: Final = {new: old for old, new in PROFILE_TYPES.items() if old != "parallel_homogeneous_total"}
 TYPES_OF_BATSIM5_ALONE: Final = frozenset(PROFILE_FIELDS) - frozenset(_OLD_TYPES)

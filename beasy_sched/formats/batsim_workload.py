@@ -31,10 +31,11 @@ from beasy_sched.formats.batsim_profiles import (
     parse_profile,
     profile_run_s,
 )
-from beasy_sched.formats.batsim_versions import BatsimFormat, is_of_batsim5, profile_from_batsim5
+from beasy_sched.formats.batsim_versions import is_of_batsim5, profile_from_batsim5
 from beasy_sched.formats.decoding import JsonDecoder, Malformed, check_names
 from beasy_sched.formats.reading import in_file, read_bytes
 from beasy_sched.limits import LARGEST_INT
+from beasy_sched.model.choices import BatsimFormat
 from beasy_sched.model.platform import Platform
 from beasy_sched.planner.forecast import demand_power_w, reference_speed_flops
 from beasy_sched.protocol.json_numbers import as_batsim_tells

@@ -12,7 +12,8 @@ from datetime import datetime, timezone
 import numpy as np
 
 from beasy_sched.arrays import FloatArray
-from beasy_sched.energy.production_sources import Interpolation, PvPlant, WindTurbine, resample
+from beasy_sched.energy.plants import PvPlant, WindTurbine
+from beasy_sched.energy.production_sources import resample
 from beasy_sched.errors import InputError, PathLike
 from beasy_sched.forecast.weather import IssuedTable
 from beasy_sched.formats.batsim_events import parse_external_events
@@ -21,6 +22,7 @@ from beasy_sched.formats.forecast_source import is_forecast_header, parse_foreca
 from beasy_sched.formats.power_series import NoUnit, parse_weather, powers_of_events
 from beasy_sched.formats.table import IRRADIANCE, POWER, WIND_SPEED, TimeSeries, table_text
 from beasy_sched.formats.time_columns import find_header
+from beasy_sched.model.choices import Interpolation
 
 
 @dataclass(frozen=True)

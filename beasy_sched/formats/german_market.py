@@ -14,19 +14,11 @@ from typing import Any, Final
 from beasy_sched.errors import InputError, PathLike
 from beasy_sched.formats.local_time import CentralEurope
 from beasy_sched.formats.nested_tables import columns_table
-from beasy_sched.formats.table import (
-    POWER,
-    ClockTimes,
-    DateOrder,
-    Table,
-    TimeSeries,
-    equal_row_s,
-    on_grid,
-    parse_table,
-)
+from beasy_sched.formats.table import POWER, ClockTimes, Table, TimeSeries, equal_row_s, on_grid, parse_table
 from beasy_sched.formats.time_columns import choose_column, existing_rows
 from beasy_sched.formats.unit_table import UnitError, power_unit, unit_in_name
 from beasy_sched.limits import listed, shortened
+from beasy_sched.model.choices import DateOrder
 
 _RESOLUTION: Final = re.compile(
     r"\]\s*(Original|Berechnete|Calculated)\s*(auflösung|resolution)", re.IGNORECASE

@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 
 from beasy_sched.arrays import FloatArray, IntArray
-from beasy_sched.energy.production_sources import Interpolation, resample
+from beasy_sched.energy.production_sources import resample
 from beasy_sched.errors import InputError, PathLike
 from beasy_sched.forecast.quantiles import Quantiles
 from beasy_sched.formats.batsim_events import ExternalEvent, read_external_events
@@ -48,15 +48,7 @@ from beasy_sched.formats.pvgis import (
 from beasy_sched.formats.quantile_columns import check_values, is_spread, read_quantiles
 from beasy_sched.formats.reading import read_text
 from beasy_sched.formats.solcast import is_solcast, is_solcast_header, parse_solcast, solcast_series
-from beasy_sched.formats.table import (
-    POWER,
-    DateOrder,
-    Table,
-    TimeSeries,
-    equal_row_s,
-    on_grid,
-    read_table_text,
-)
+from beasy_sched.formats.table import POWER, Table, TimeSeries, equal_row_s, on_grid, read_table_text
 from beasy_sched.formats.time_columns import (
     ColumnTimes,
     RowTimes,
@@ -79,6 +71,7 @@ from beasy_sched.formats.weather_exports import (
     parse_ninja,
 )
 from beasy_sched.limits import listed, shortened
+from beasy_sched.model.choices import DateOrder, Interpolation
 from beasy_sched.protocol.notices import POWER_FIELD, is_power
 from beasy_sched.units import SECONDS_PER_DAY, counted
 

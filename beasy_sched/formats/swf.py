@@ -20,20 +20,13 @@ import numpy as np
 from beasy_sched.arrays import FloatArray
 from beasy_sched.errors import InputError, PathLike
 from beasy_sched.formats.reading import is_number, opened
+from beasy_sched.formats.swf_fields import FIELDS_A_ROW, SWF_FIELDS
 from beasy_sched.limits import LARGEST_INT, LARGEST_NUMBER, LATEST_S, MOST_UNPACKED_BYTES
 from beasy_sched.units import counted
 
 Progress = Callable[[int, int], object]
 """Function called from time to time with the bytes read and the size of the file (0: not known)."""
 
-_NAMES = (
-    "job_number submit_s wait_s run_s allocated_processors cpu_time_s used_memory_kb requested_processors"
-    " requested_time_s requested_memory_kb status user group executable queue partition preceding_job"
-    " think_time_s"
-)
-SWF_FIELDS: Final = {name: number for number, name in enumerate(_NAMES.split(), 1)}
-"""Our names for the fields, and their numbers in the format (from 1)."""
-FIELDS_A_ROW: Final = len(SWF_FIELDS)
 LINE_COLUMN: Final = FIELDS_A_ROW
 """Column of a chunk, after those of the fields, that holds the row's line number."""
 

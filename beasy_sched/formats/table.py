@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone, tzinfo
-from enum import Enum
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +23,7 @@ from beasy_sched.formats.decoding import csv_line, csv_rows
 from beasy_sched.formats.local_time import AMBIGUOUS, stated_zone, to_utc
 from beasy_sched.formats.reading import plain_bytes, read_bytes
 from beasy_sched.limits import LONGEST_NAME, MOST_TABLE_BYTES, listed, shortened
+from beasy_sched.model.choices import DateOrder
 from beasy_sched.numbers import ANY_NUMBER, number_in, plain
 from beasy_sched.units import SECONDS_PER_HOUR, counted
 
@@ -291,18 +291,6 @@ class Moment(NamedTuple):
     """Seconds since 1970 on the clock that it was read from."""
     offset_s: int | None
     """Seconds by which that clock is ahead of UTC, if stated."""
-
-
-class DateOrder(str, Enum):
-    """Order of day and month in dates such as 03/04/2019."""
-
-    DAY_FIRST = "dmy"
-    MONTH_FIRST = "mdy"
-
-    @property
-    def other(self) -> DateOrder:
-        """The other order."""
-        return DateOrder.MONTH_FIRST if self is DateOrder.DAY_FIRST else DateOrder.DAY_FIRST
 
 
 def parse_moment(text: str) -> int | None:

@@ -14,17 +14,10 @@ from beasy_sched.arrays import BoolArray, IntArray
 from beasy_sched.errors import InputError, PathLike
 from beasy_sched.formats.decoding import csv_line
 from beasy_sched.formats.reading import is_number
-from beasy_sched.formats.table import (
-    DELIMITERS,
-    NOTHING,
-    DateOrder,
-    Table,
-    is_date,
-    parse_table,
-    without_zone,
-)
+from beasy_sched.formats.table import DELIMITERS, NOTHING, Table, is_date, parse_table, without_zone
 from beasy_sched.formats.unit_table import is_unit
 from beasy_sched.limits import LATEST_S, listed, shortened
+from beasy_sched.model.choices import DateOrder
 
 TIME_NAMES: Final = (
     *("time", "timestamp", "datetime", "date", "utc", "utc_time", "time (utc)", "datetime (utc)"),

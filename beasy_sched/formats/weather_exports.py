@@ -34,7 +34,6 @@ from beasy_sched.formats.table import (
     POWER,
     TEMPERATURE,
     WIND_SPEED,
-    DateOrder,
     Table,
     TimeSeries,
     on_grid,
@@ -52,6 +51,7 @@ from beasy_sched.formats.unit_table import (
 )
 from beasy_sched.formats.weather_columns import PRODUCING
 from beasy_sched.limits import LARGEST_NUMBER, listed, shortened
+from beasy_sched.model.choices import DateOrder
 from beasy_sched.numbers import number_in
 from beasy_sched.units import SECONDS_PER_HOUR
 

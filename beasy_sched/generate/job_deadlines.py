@@ -9,17 +9,18 @@ import contextlib
 import math
 import re
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
-from beasy_sched.arrays import FloatArray
 from beasy_sched.declared import OptionDoc
 from beasy_sched.errors import ConfigError
-from beasy_sched.generate.random_streams import Stream, uniforms
-from beasy_sched.generate.workload import Chains, GeneratedWorkload
 from beasy_sched.limits import LATEST_S, shortened
 from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR, TIME_TOLERANCE_S
+
+if TYPE_CHECKING:
+    from beasy_sched.arrays import FloatArray
+    from beasy_sched.generate.workload import GeneratedWorkload
+    from beasy_sched.generate.workload_options import Chains
+
 
 RULES: Final = "factor:3, factor:2..10, hours:24, clock:09:00,14:00 or none"
 DEADLINES: Final = OptionDoc(
@@ -50,6 +51,10 @@ class DeadlineRule:
 
         ``midnight_s`` is the simulated time of any midnight, for times of day.
         """
+        import numpy as np
+
+        from beasy_sched.generate.random_streams import Stream, uniforms
+
         submit_s, walltime_s = workload.submit_s, workload.walltime_s
         if self.after_s is not None:
             return submit_s + self.after_s
@@ -125,6 +130,8 @@ def with_chains(
     A preceding job that is not among the jobs, or not before the job, counts as none. The report states
     how many jobs have one.
     """
+    import numpy as np
+
     if how == "none":
         return workload
     places = {number: place for place, number in enumerate(numbers.tolist())}
@@ -152,6 +159,8 @@ def with_chains(
 
 
 def _sorted(workload: GeneratedWorkload) -> GeneratedWorkload:
+    import numpy as np
+
     order = np.argsort(workload.submit_s, kind="stable")
     return replace(
         workload,

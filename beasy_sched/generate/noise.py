@@ -9,38 +9,21 @@ noise of one seed are independent, and the same seed gives the same values.
 from __future__ import annotations
 
 from dataclasses import replace
-from enum import Enum
 from statistics import NormalDist
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 
 from beasy_sched.arrays import FloatArray
 from beasy_sched.errors import ConfigError
-from beasy_sched.forecast.quantiles import Uncertainty
+from beasy_sched.forecast.uncertainty import Uncertainty
 from beasy_sched.generate.random_streams import Stream, grouped_walltimes, normals, to_microseconds, uniforms
 from beasy_sched.generate.workload import GeneratedWorkload
+from beasy_sched.model.choices import SIGMA, ProductionCase, WalltimeRule
 from beasy_sched.planner.forecast import Forecast
 
-WalltimeRule = Literal["groups", "keep", "none"]
-
-SIGMA: Final = 0.2
-"""Default standard deviation of the noise, a share of each value; the paper prints none."""
 _SMALLEST_FACTOR: Final = 0.05
 _LAST_ARRIVAL_BEFORE_END_S: Final = 1.0
-
-
-class ProductionCase(str, Enum):
-    """Place of the actual production within the band of its forecast."""
-
-    BEST = "best"
-    """At the upper bound: P * (1 + u)."""
-    WORST = "worst"
-    """At the lower bound: P * (1 - u)."""
-    BETWEEN = "between"
-    """Anywhere between the bounds, uniform and independent in each step."""
-    EXACT = "exact"
-    """Actual production as forecast."""
 
 
 def gaussian_factors(uniform: FloatArray, sigma: float) -> FloatArray:

@@ -16,18 +16,17 @@ import math
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from importlib import resources
 from types import MappingProxyType
 from typing import Final
 
 import msgspec
 import numpy as np
 
-from beasy_sched.declared import OptionDoc
 from beasy_sched.energy.fields import require, require_not_negative
 from beasy_sched.errors import ConfigError, PathLike
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.reading import in_file, package_text, parse_toml, read_text
+from beasy_sched.generate.server_presets import preset_names
 from beasy_sched.model.platform import (
     OFF_PROPERTY,
     OLD_OFF_PROPERTY,
@@ -43,13 +42,6 @@ from beasy_sched.structs import as_type
 SLEEP_SPEED_FLOPS: Final = 1e-3
 """Speed written for the sleep state: Batsim's own platforms use 1e-9 Mflop/s, since 0 is rejected."""
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9]*([_-][A-Za-z0-9]+)*")
-
-ONE_PSTATE: Final = OptionDoc(
-    "keep only the fastest P-state of each server, and its sleep state",
-    "Keep the fastest P-state of each server (and its sleep state): a small file for studies without DVFS,"
-    " such as one host per processor of a large machine.",
-)
-"""Help text of the option ``one_pstate``."""
 
 
 class PState(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -132,12 +124,6 @@ def gflops_to_flops(speed_gflops: float) -> float:
     """Shift the decimal point, so that 33.59 gives 33590000000.0 and not 33590000000.000004."""
     text = repr(float(speed_gflops))
     return float(f"{text}e9") if "e" not in text else speed_gflops * 1e9
-
-
-def preset_names() -> list[str]:
-    """Names of the shipped server presets, sorted."""
-    folder = resources.files(__package__) / "servers"
-    return sorted(entry.name[: -len(".toml")] for entry in folder.iterdir() if entry.name.endswith(".toml"))
 
 
 def load_server(source: PathLike) -> ServerSpec:

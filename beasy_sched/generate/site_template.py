@@ -10,7 +10,6 @@ from typing import Annotated, Any, Final, Literal
 
 from beasy_sched.declared import ABOVE_0, OptionDoc
 from beasy_sched.errors import ConfigError
-from beasy_sched.formats.site_file import default_site_text
 from beasy_sched.numbers import ANY_NUMBER, Range
 
 _HEADER: Final = """\
@@ -109,6 +108,8 @@ def site_text(sizes: SiteSizes) -> str:
     Sections that the site does not have are in it as well, as comments. Whether the numbers make sense is for
     the reader of the file to decide. Raises ConfigError for sizes of what the site does not have.
     """
+    from beasy_sched.formats.site_file import default_site_text
+
     _check(sizes)
     values = _values(sizes)
     lines = default_site_text().splitlines()

@@ -12,10 +12,12 @@ import numpy as np
 
 from beasy_sched.arrays import BoolArray, FloatArray, IndexArray
 from beasy_sched.errors import InputError, PathLike
-from beasy_sched.formats.swf import LINE_COLUMN, SWF_FIELDS, Progress, SwfFindings, SwfReader
+from beasy_sched.formats.swf import LINE_COLUMN, Progress, SwfFindings, SwfReader
+from beasy_sched.formats.swf_fields import SWF_FIELDS
 from beasy_sched.generate.job_deadlines import with_chains
 from beasy_sched.generate.random_streams import grouped_walltimes, to_microseconds
-from beasy_sched.generate.workload import EXTRA_FIELDS, GeneratedWorkload, Report, SwfOptions, plain_numbers
+from beasy_sched.generate.workload import GeneratedWorkload, Report, plain_numbers
+from beasy_sched.generate.workload_options import EXTRA_FIELDS, SwfOptions
 from beasy_sched.limits import LARGEST_INT
 from beasy_sched.units import counted
 

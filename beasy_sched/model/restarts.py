@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from enum import Enum
 from typing import Any, Final
 
 from msgspec import Struct
@@ -18,17 +17,6 @@ SHORTEST_REST_S: Final = 60.0
 """Least walltime of a job that came back, in addition to the time of reading its checkpoint, s."""
 MEMBERS: Final = frozenset(("checkpoint", "requeue"))
 """Fields of a job that concern its restarts."""
-
-
-class OnKill(str, Enum):
-    """Treatment of a job that guard, policy or a broken host ends."""
-
-    DROP = "drop"
-    """It is lost."""
-    REQUEUE = "requeue"
-    """It is submitted again at once, from its beginning."""
-    CHECKPOINT = "checkpoint"
-    """It is submitted again with what its last checkpoint left."""
 
 
 class Checkpoints(Struct, frozen=True, gc=False):

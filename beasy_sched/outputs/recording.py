@@ -33,7 +33,8 @@ from beasy_sched.planner.replanner import replanned
 from beasy_sched.policies.registry import check_named_in_data
 from beasy_sched.protocol.batsim4 import encode_message, encode_reply
 from beasy_sched.protocol.detection import Talk, meet
-from beasy_sched.run.settings import RunSettings, build_session
+from beasy_sched.run.building import build_session
+from beasy_sched.run.settings import RunSettings
 from beasy_sched.structs import check_numbers
 
 FORMAT = "beasy-sched recording"

@@ -6,7 +6,7 @@ import sys
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import numpy as np
@@ -538,15 +538,64 @@ def comparison_lines(contenders: Sequence[Contender], width: int = 100) -> list[
 
 def _comparison(contenders: Sequence[Contender], columns: Sequence[Column], width: int) -> list[str]:
     """Return the table with these columns."""
-    units = [column.unit_in(_complete(contenders)) for column in columns]
-    head = [["", *(c.heading[0] for c in columns)], ["policy", *(c.heading[1] for c in columns)]]
-    head.append(["", *("pts" if unit == "points" else unit for unit in units)])
+    head = _heading(columns, _complete(contenders))
     rows = [_cells(contender, columns) for contender in contenders]
     whole = [*head, *(row for row in rows if len(row) > 2)]
     widths = widths_of(whole)
     widths[0] = max(len(row[0]) for row in (*head, *rows))
     gap = "  " if sum(widths) + 2 * len(columns) <= width else " "
     return [_line(row, widths, gap, width) for row in (*head, *rows)]
+
+
+def _heading(columns: Sequence[Column], summaries: Sequence[RunSummary]) -> list[list[str]]:
+    """Return the lines above the rows: the names of the columns in two lines, and their units."""
+    units = [column.unit_in(summaries) for column in columns]
+    return [
+        ["", *(column.heading[0] for column in columns)],
+        ["policy", *(column.heading[1] for column in columns)],
+        ["", *("pts" if unit == "points" else unit for unit in units)],
+    ]
+
+
+class GrowingTable:
+    """Comparison whose rows are printed as policies end; the columns are those of the first complete run."""
+
+    def __init__(self, policies: Sequence[str], width: int = 100) -> None:
+        """``policies`` are the labels of all rows; lines are at most ``width`` long, if possible."""
+        self._name = max(len(name) for name in ("policy", *policies))
+        self._width = width
+        self._columns: list[Column] = []
+        self._widths = [self._name, 0, 0]
+        self._gap = "  "
+
+    def lines(self, contender: Contender, last: str = "") -> list[str]:
+        """Return the row of a policy that has ended, below the heading if it is the first with figures.
+
+        ``last`` is added to the row.
+        """
+        heading = []
+        if contender.problem is None and contender.summary is not None and not self._columns:
+            heading = self._begin([contender.summary])
+        row = _line(_cells(contender, self._columns), self._widths, self._gap, self._width)
+        return [*heading, row + (self._gap + last if last else "")]
+
+    def _begin(self, summaries: Sequence[RunSummary]) -> list[str]:
+        """Choose the columns; return the heading."""
+        columns = [column for column in COMPARISON_COLUMNS if column.shown(summaries)]
+        short = [c for c in columns if c.part != "jobs" or c.field in ("finished", "killed")]
+        for self._columns, self._gap in ((columns, "  "), (columns, " "), (short, "  "), (short, " ")):
+            head = _heading(self._columns, summaries)
+            self._widths = [self._name, *(max(w, _LONGEST_FIGURE) for w in widths_of(head)[1:])]
+            lines = [_line(row, self._widths, self._gap, self._width) for row in head]
+            if max(map(len, lines)) + _LONGEST_LAST <= self._width:
+                break
+        return lines
+
+
+_LONGEST_LAST: Final = 10
+"""Room for what is added to a row of a growing table, and for a figure that is longer than usual."""
+_LONGEST_FIGURE: Final = 5
+"""Number of characters for which a growing table leaves room in each column."""
 
 
 def comparison_markdown(contenders: Sequence[Contender]) -> str:

@@ -19,7 +19,8 @@ import numpy as np
 
 from beasy_sched.arrays import BoolArray, FloatArray, IndexArray
 from beasy_sched.energy.grid_peak import QUARTER_S, PeakMeter
-from beasy_sched.planner.solver import LinearModel, Solver, SolverLimits
+from beasy_sched.planner.solver import LinearModel, Solver
+from beasy_sched.planner.solver_limits import SolverLimits
 from beasy_sched.units import JOULES_PER_KWH, SECONDS_PER_DAY, SECONDS_PER_HOUR
 
 _OVERLAP = 1e-7

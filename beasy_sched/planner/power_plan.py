@@ -24,17 +24,12 @@ from beasy_sched.energy.devices.battery import BatterySpec
 from beasy_sched.energy.devices.device import Device, Flows, Linear
 from beasy_sched.energy.devices.hydrogen import HydrogenSpec
 from beasy_sched.energy.grid_charging import GridCharge
+from beasy_sched.model.choices import Surplus
 from beasy_sched.planner.plan import FEASIBLE, INFEASIBLE, NO_PLAN, OPTIMAL, Solved
 from beasy_sched.planner.power_problem import TOLERANCE as LEVEL_TOLERANCE
-from beasy_sched.planner.power_problem import PowerPlan, PowerProblem, Surplus, power_violations
-from beasy_sched.planner.solver import (
-    LinearModel,
-    SearchEnd,
-    Solver,
-    SolverLimits,
-    SolverOutcome,
-    Term,
-)
+from beasy_sched.planner.power_problem import PowerPlan, PowerProblem, power_violations
+from beasy_sched.planner.solver import LinearModel, SearchEnd, Solver, SolverOutcome, Term
+from beasy_sched.planner.solver_limits import SolverLimits
 from beasy_sched.units import SECONDS_PER_HOUR, j_to_kwh, w_to_kw
 
 Exclusions: TypeAlias = frozenset[str]

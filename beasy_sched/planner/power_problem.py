@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -22,17 +21,9 @@ from beasy_sched.energy.grid_charging import GridCharge
 from beasy_sched.energy.site_load import LoadAhead
 from beasy_sched.energy.storage import Storage, StorageState
 from beasy_sched.errors import ConfigError
+from beasy_sched.model.choices import Surplus
 from beasy_sched.planner.forecast import checked_forecasts, checked_powers
 from beasy_sched.units import SECONDS_PER_HOUR, j_to_kwh, w_to_kw
-
-
-class Surplus(str, Enum):
-    """Use of power beyond the demand. Shortfalls are the same in both cases."""
-
-    ENVELOPE = "envelope"
-    """The servers may use power beyond the demand, up to their maximum (Eq. 3.11 as printed)."""
-    STORE = "store"
-    """Power beyond the demand goes into the battery first, up to SoC_max; the servers may use the rest."""
 
 
 @dataclass(frozen=True)

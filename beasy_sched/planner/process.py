@@ -32,9 +32,10 @@ from beasy_sched.errors import BeasyError, Interrupted, why
 from beasy_sched.formats.packed_file import array_decoder, encode_array
 from beasy_sched.limits import MOST_UNPACKED_BYTES
 from beasy_sched.model.platform import Platform
+from beasy_sched.planner.offline_options import OfflineOptions
 from beasy_sched.planner.plan import Provenance
 from beasy_sched.planner.requests import PlanAnswer, PlanRequest
-from beasy_sched.planner.windows import OfflineOptions, make_plans
+from beasy_sched.planner.windows import make_plans
 
 T = TypeVar("T")
 _LENGTH: Final = struct.Struct("<Q")

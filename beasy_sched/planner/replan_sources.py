@@ -14,17 +14,19 @@ from beasy_sched.energy.site import Site
 from beasy_sched.energy.sources import with_own_w
 from beasy_sched.errors import ConfigError
 from beasy_sched.forecast.outlook import ForecastSource
-from beasy_sched.forecast.quantiles import Quantiles, Uncertainty
+from beasy_sched.forecast.quantiles import Quantiles
+from beasy_sched.forecast.uncertainty import Uncertainty
 from beasy_sched.formats.batsim_workload import expected_jobs
 from beasy_sched.formats.forecast_source import only_live, read_forecast
 from beasy_sched.formats.plan_file import read_plans
 from beasy_sched.formats.power_series import read_demand, read_power_series
 from beasy_sched.formats.site_file import parse_site
 from beasy_sched.formats.source_names import is_command
+from beasy_sched.model.choices import Surplus
 from beasy_sched.model.platform import Platform
 from beasy_sched.planner.offline import hashes_of, season_targets_kg
+from beasy_sched.planner.offline_options import FORECAST_STEP, TANK_TARGETS, OfflineOptions
 from beasy_sched.planner.plan import Plan, Rolled
-from beasy_sched.planner.power_problem import Surplus
 from beasy_sched.planner.requests import (
     GIVEN_BEFORE,
     NO_JOBS,
@@ -37,15 +39,8 @@ from beasy_sched.planner.requests import (
     WindowForecast,
     part_of,
 )
-from beasy_sched.planner.servers import ServerRules
-from beasy_sched.planner.windows import (
-    FORECAST_STEP,
-    TANK_TARGETS,
-    NoPlan,
-    OfflineOptions,
-    ReplanRule,
-    first_shortage,
-)
+from beasy_sched.planner.server_rules import ServerRules
+from beasy_sched.planner.windows import NoPlan, ReplanRule, first_shortage
 from beasy_sched.run.settings import ReplanSettings, RunSettings
 from beasy_sched.units import parse_duration
 

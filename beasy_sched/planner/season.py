@@ -34,14 +34,8 @@ from beasy_sched.planner.forecast import (
     full_draw_w,
 )
 from beasy_sched.planner.plan import OPTIMAL, Provenance, Solved
-from beasy_sched.planner.solver import (
-    LinearModel,
-    SearchEnd,
-    Solver,
-    SolverLimits,
-    Term,
-    solver_name,
-)
+from beasy_sched.planner.solver import LinearModel, SearchEnd, Solver, Term, solver_name
+from beasy_sched.planner.solver_limits import SolverLimits
 from beasy_sched.units import SECONDS_PER_HOUR, format_duration
 
 # Prices of a unit of energy. Each kind is far more expensive than all that follow it together.

@@ -40,7 +40,8 @@ from beasy_sched.planner.server_problem import (
     least_energy_j,
     objective_flops,
 )
-from beasy_sched.planner.solver import SearchEnd, Solver, SolverLimits
+from beasy_sched.planner.solver import SearchEnd, Solver
+from beasy_sched.planner.solver_limits import SolverLimits
 
 _OFFSETS = (np.arange(24) + 0.5) / 24
 _SNAP = 1e6

@@ -19,6 +19,7 @@ from beasy_sched.model.platform import Platform
 from beasy_sched.planner.plan import FEASIBLE, INFEASIBLE, OPTIMAL, Solved
 from beasy_sched.planner.requests import ServerStart
 from beasy_sched.planner.server_problem import KindCounts, KindTable, ServerProblem, kind_tables
+from beasy_sched.planner.server_rules import ServerRules
 from beasy_sched.planner.server_search import (
     BestPlan,
     KindStart,
@@ -27,7 +28,8 @@ from beasy_sched.planner.server_search import (
     sketch,
     states_by_rank,
 )
-from beasy_sched.planner.solver import SearchEnd, SolverLimits
+from beasy_sched.planner.solver import SearchEnd
+from beasy_sched.planner.solver_limits import SolverLimits
 from beasy_sched.units import SECONDS_PER_HOUR
 
 _NAME = "servers"
@@ -37,28 +39,6 @@ _NODES = 2000
 _SAME_ENVELOPE = 1e-6
 """An envelope short by at most this share of the least draw counts as sufficient (solver rounding)."""
 _DROPPED = "minimum on-times from the previous window do not fit the envelope and were dropped"
-
-
-@dataclass(frozen=True)
-class ServerRules:
-    """Rules that keep a plan from following every spike of the envelope, and limits of the search."""
-
-    minimum_on_s: float = 3600.0
-    """A server that wakes stays on for at least this long, including the time to wake."""
-    switch_cost_s: float = 300.0
-    """Time at the kind's highest speed whose flops a wake-up must gain beyond its cost, s."""
-    gap: float = 0.005
-    """Proven relative distance to the best plan at which the search may stop."""
-    sketch: bool = False
-    """Whether a quickly made plan without a proven distance to the best suffices."""
-    time_s: float = math.inf
-    """Last resort: time limit of each optimization, s. The result states whether it ended a search."""
-
-    def __post_init__(self) -> None:
-        for name in ("minimum_on_s", "switch_cost_s", "gap"):
-            value = getattr(self, name)
-            if not 0 <= value < math.inf:
-                raise ConfigError(f"{name}: found {value!r}, expected a number >= 0")
 
 
 @dataclass(frozen=True)

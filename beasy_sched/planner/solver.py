@@ -17,6 +17,7 @@ import numpy as np
 
 from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from beasy_sched.extras import load_optional
+from beasy_sched.planner.solver_limits import SolverLimits
 
 Term = tuple[IndexArray, float | FloatArray]
 """Columns and their coefficients, one per row (a single column or coefficient applies to all rows)."""
@@ -111,17 +112,6 @@ def _spread(values: float | FloatArray, count: int) -> FloatArray:
 def _joined(blocks: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
     """Return the concatenated arrays of all blocks."""
     return (np.concatenate(part) for part in zip(*blocks, strict=True))
-
-
-@dataclass(frozen=True)
-class SolverLimits:
-    """Limits of the solver. Only ``time_s`` makes a result depend on the machine."""
-
-    relative_gap: float = 5e-5
-    nodes: int = 20_000
-    """Maximum number of branch-and-bound nodes of one optimization."""
-    time_s: float = math.inf
-    """Seconds for all optimizations of one model together."""
 
 
 class SearchEnd(str, Enum):

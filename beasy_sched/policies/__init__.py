@@ -15,9 +15,9 @@ from beasy_sched.engine.actions import (
     SetPState,
     Start,
 )
-from beasy_sched.engine.placement import Placement
 from beasy_sched.engine.policy import Measurement, Options, Policy, View
 from beasy_sched.engine.session_words import Rule, Sentences, Words, words_of
+from beasy_sched.model.choices import Placement
 from beasy_sched.model.cluster import Progress
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.model.jobs import Job, JobState

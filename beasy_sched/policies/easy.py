@@ -21,10 +21,10 @@ from msgspec import Struct
 
 from beasy_sched.arrays import BoolArray, FloatArray, IndexArray, any_of
 from beasy_sched.engine.actions import NO_FACTS, Action, CallAt, FactDict, Facts, Postpone, Start
-from beasy_sched.engine.placement import Placement
 from beasy_sched.engine.policy import Options, Policy, View
 from beasy_sched.engine.power_actions import sleep, spent_facts, wake
 from beasy_sched.engine.session_words import Rule, Sentences, Words, words_of
+from beasy_sched.model.choices import Placement
 from beasy_sched.model.host_states import ASLEEP, IDLE
 from beasy_sched.model.hosts import NO_HOSTS, HostIds, HostSet
 from beasy_sched.model.jobs import Job, JobQueue, bounded_slowdown

@@ -11,9 +11,9 @@ import numpy as np
 from beasy_sched.arrays import FloatArray, IndexArray, all_of, any_of
 from beasy_sched.energy.server_energy import CellEnergies
 from beasy_sched.engine.actions import Action, FactDict, Kill, Start
-from beasy_sched.engine.placement import Placement
 from beasy_sched.engine.policy import Policy, View
 from beasy_sched.engine.session_words import Rule, Sentences, Words, words_of
+from beasy_sched.model.choices import Placement
 from beasy_sched.model.host_states import BUSY
 from beasy_sched.model.hosts import HostIds
 from beasy_sched.model.jobs import Job

@@ -10,10 +10,10 @@ import numpy as np
 from beasy_sched.arrays import BoolArray, FloatArray
 from beasy_sched.engine.actions import Action, FactDict
 from beasy_sched.engine.guard import StepBudget
-from beasy_sched.engine.placement import Placement
 from beasy_sched.engine.policy import Options, Policy, View
 from beasy_sched.engine.power_actions import sleep, wake
 from beasy_sched.engine.session_words import Rule, Sentences, Words, words_of
+from beasy_sched.model.choices import Placement
 from beasy_sched.model.host_states import ASLEEP, BUSY, IDLE, SWITCHING_ON
 from beasy_sched.policies.easy import (
     EASY_WORDS,

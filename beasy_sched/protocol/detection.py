@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import Enum
 from typing import NamedTuple
 
 import msgspec
 
 from beasy_sched.errors import ProtocolError
+from beasy_sched.model.choices import HostsText
 from beasy_sched.model.decisions import Reply
 from beasy_sched.model.events import Message, SimulationBegins
 from beasy_sched.protocol import batsim4, batsim5
 from beasy_sched.protocol.batsim5_rules import Rules
 from beasy_sched.protocol.farewell import farewell4, farewell5
-
-
-class HostsText(str, Enum):
-    """Separator between the parts of a set of hosts in messages to Batsim 5."""
-
-    SPACE = "space"
-    """Sets such as ``0-3 5-5``, written by Batsim from 5.0.0-rc2 on."""
-    COMMA = "comma"
-    """Sets such as ``0-3,5-5``, written by Batsim before 5.0.0-rc2."""
 
 
 class Talk(NamedTuple):

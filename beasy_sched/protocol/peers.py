@@ -11,8 +11,9 @@ from typing import Final, NamedTuple
 
 from beasy_sched.errors import PeerError, ProtocolError
 from beasy_sched.limits import MOST_CANDIDATES, MOST_START_BYTES
+from beasy_sched.model.choices import HostsText
 from beasy_sched.model.events import Message, SimulationBegins
-from beasy_sched.protocol.detection import HostsText, Talk, meet
+from beasy_sched.protocol.detection import Talk, meet
 
 Frames = Sequence[bytes]
 

@@ -14,7 +14,7 @@ from beasy_sched.model.platform import Platform
 from beasy_sched.outputs.files import RunFiles
 from beasy_sched.planner.plan import PlanStore
 from beasy_sched.planner.replanner import LIMIT_SERVING_S, replanned
-from beasy_sched.run.settings import build_session
+from beasy_sched.run.building import build_session
 
 if TYPE_CHECKING:
     from beasy_sched.run.live_forecasts import LiveForecasts

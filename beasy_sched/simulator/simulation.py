@@ -26,10 +26,10 @@ from beasy_sched.errors import ConfigError, DecisionRefused, InputError, PathLik
 from beasy_sched.formats.batsim_events import ExternalEvent, merge_events, read_external_events
 from beasy_sched.formats.batsim_jobs import WorkloadJob
 from beasy_sched.formats.batsim_profiles import Composed, Delay, Homogeneous, Profile
-from beasy_sched.formats.batsim_versions import BatsimFormat
 from beasy_sched.formats.batsim_workload import Workload, read_workload
 from beasy_sched.formats.failures import HostFailure, HostFailureKind, read_failures
 from beasy_sched.formats.simgrid_xml import SimGridPlatform, read_simgrid_platform
+from beasy_sched.model.choices import BatsimFormat
 from beasy_sched.model.decisions import Decision, Reply
 from beasy_sched.model.events import (
     Event,

@@ -9,8 +9,8 @@ import zmq
 from zmq.utils.monitor import recv_monitor_message
 
 from beasy_sched.errors import ConfigError, PeerError
-from beasy_sched.formats.batsim_versions import BatsimFormat
 from beasy_sched.limits import MOST_MESSAGE_BYTES
+from beasy_sched.model.choices import BatsimFormat
 from beasy_sched.model.decisions import Reply
 from beasy_sched.model.events import Message, SimulationEnds
 from beasy_sched.protocol import batsim4, batsim5

@@ -21,10 +21,11 @@ from beasy_sched.energy.storage import StorageState
 from beasy_sched.model.host_power import PowerModel
 from beasy_sched.model.platform import Platform, ServerKind
 from beasy_sched.planner.forecast import full_draw_w
+from beasy_sched.planner.offline_options import OfflineOptions
 from beasy_sched.planner.plan import Plan, PlannedServers, PlanStore, Provenance
 from beasy_sched.planner.power_problem import PowerPlan
-from beasy_sched.planner.servers import ServerRules
-from beasy_sched.planner.windows import NoPlan, OfflineOptions, plan_windows
+from beasy_sched.planner.server_rules import ServerRules
+from beasy_sched.planner.windows import NoPlan, plan_windows
 
 if TYPE_CHECKING:
     from beasy_sched.testing.worlds import SmallWorld

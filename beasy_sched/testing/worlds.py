@@ -29,9 +29,7 @@ from beasy_sched.energy.site_load import Course, LoadKnown
 from beasy_sched.energy.storage import Storage
 from beasy_sched.engine import Session, SessionOptions
 from beasy_sched.engine.lost import RETRY_S
-from beasy_sched.engine.placement import Placement
 from beasy_sched.engine.policy import Policy
-from beasy_sched.engine.power_side import EnergySource
 from beasy_sched.errors import BeasyError, DecisionRefused, InputError
 from beasy_sched.formats.batsim_events import ExternalEvent, order_of_play
 from beasy_sched.formats.batsim_jobs import JobColumns, WorkloadJob
@@ -41,6 +39,7 @@ from beasy_sched.formats.batsim_workload import Workload
 from beasy_sched.formats.failures import HostFailure, HostFailureKind
 from beasy_sched.formats.simgrid_xml import SimGridPlatform
 from beasy_sched.generate.platform_file import host_properties
+from beasy_sched.model.choices import EnergySource, Placement
 from beasy_sched.model.decisions import Decision, Reply
 from beasy_sched.model.events import Message
 from beasy_sched.model.hosts import HostSet

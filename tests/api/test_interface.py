@@ -19,10 +19,10 @@ import pytest
 import beasy_sched as bs
 from beasy_sched.declared import default_of, help_of
 from beasy_sched.errors import ConfigError
-from beasy_sched.generate.platform_file import ONE_PSTATE
-from beasy_sched.generate.power_events import PowerOptions, SyntheticWeather
-from beasy_sched.generate.workload import SwfOptions, SyntheticOptions
-from beasy_sched.planner.offline import PlanOptions
+from beasy_sched.generate.power_options import PowerOptions, SyntheticWeather
+from beasy_sched.generate.server_presets import ONE_PSTATE
+from beasy_sched.generate.workload_options import SwfOptions, SyntheticOptions
+from beasy_sched.planner.plan_options import PlanOptions
 from beasy_sched.plugins.campaigns.commands.campaign import run
 from beasy_sched.run.settings import ReplanSettings, RunSettings
 

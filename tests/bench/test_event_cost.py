@@ -12,7 +12,8 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 from beasy_sched.model.decisions import Reply
 from beasy_sched.model.events import JobCompleted, Message
-from beasy_sched.run.settings import RunSettings, build_session
+from beasy_sched.run.building import build_session
+from beasy_sched.run.settings import RunSettings
 from beasy_sched.simulator import Inputs as Files
 from beasy_sched.simulator import SimulationOptions, simulation_from_files
 

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from beasy_sched.cli.generate_power import power
 from beasy_sched.cli.generate_workload import workload
-from beasy_sched.forecast.quantiles import Uncertainty
+from beasy_sched.forecast.uncertainty import Uncertainty
 
 TRACE = "".join(f"{n} {n * 600} 5 {300 + n} 2 -1 -1 2 400 -1 1 1 1 -1 1 -1 -1 -1\n" for n in range(1, 60))
 

@@ -3,7 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from beasy_sched.energy.production_sources import Interpolation, resample
+from beasy_sched.energy.production_sources import resample
+from beasy_sched.model.choices import Interpolation
 
 HOUR = 3600.0
 means = st.lists(st.just(0.0) | st.floats(1e-9, 1e6) | st.floats(1e-6, 1), min_size=1, max_size=30)

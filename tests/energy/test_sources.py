@@ -3,7 +3,7 @@ import math
 import pytest
 
 from beasy_sched.energy.fields import FieldError
-from beasy_sched.energy.production_sources import PvPlant, WindTurbine
+from beasy_sched.energy.plants import PvPlant, WindTurbine
 
 
 def test_the_turbine_s_curve_at_and_around_its_corners():

@@ -9,13 +9,14 @@ import pytest
 from talk import Talk, production, small_battery, submitted
 
 from beasy_sched.engine.actions import Action, Offer, Start
-from beasy_sched.engine.placement import Placement, offered
+from beasy_sched.engine.placement import offered
 from beasy_sched.engine.policy import Policy, View
 from beasy_sched.engine.power_side import EnergySource
 from beasy_sched.engine.session_words import STARTED_BY_OTHERS
 from beasy_sched.errors import ConfigError, PeerError, PolicyError
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
+from beasy_sched.model.choices import Placement
 from beasy_sched.model.host_states import ASLEEP, BUSY, IDLE
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.policies.registry import make_policy

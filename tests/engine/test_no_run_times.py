@@ -19,7 +19,8 @@ from beasy_sched.formats.batsim_events import ExternalEvent
 from beasy_sched.formats.batsim_workload import read_workload
 from beasy_sched.formats.simgrid_xml import SimGridPlatform
 from beasy_sched.generate.noise import noisy_workload
-from beasy_sched.generate.workload import GeneratedWorkload, ProfileType, SyntheticOptions, synthetic_workload
+from beasy_sched.generate.workload import GeneratedWorkload, synthetic_workload
+from beasy_sched.generate.workload_options import ProfileType, SyntheticOptions
 from beasy_sched.policies.easy import Easy
 from beasy_sched.simulator import Simulation, SimulationOptions
 from beasy_sched.testing.random_plans import random_plans

@@ -20,9 +20,10 @@ from beasy_sched.errors import ConfigError
 from beasy_sched.formats.run_summary import RunSummary
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.model import events as e
+from beasy_sched.model.choices import OnKill
 from beasy_sched.model.host_states import USES
 from beasy_sched.model.jobs import JobState
-from beasy_sched.model.restarts import OnKill, first_id
+from beasy_sched.model.restarts import first_id
 from beasy_sched.outputs.summary import summarize
 from beasy_sched.run.results import JobRow, read_jobs
 from beasy_sched.run.settings import RunSettings

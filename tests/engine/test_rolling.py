@@ -27,7 +27,8 @@ from beasy_sched.planner.replan_sources import first_request
 from beasy_sched.planner.replanner import Replanner
 from beasy_sched.planner.requests import PlanAnswer, PlanRequest
 from beasy_sched.planner.windows import ReplanRule
-from beasy_sched.run.settings import RunSettings, build_session
+from beasy_sched.run.building import build_session
+from beasy_sched.run.settings import RunSettings
 
 pytest.importorskip("highspy", reason="planning needs the HiGHS solver")
 

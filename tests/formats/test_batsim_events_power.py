@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beasy_sched.formats.batsim_events import power_event_lines, read_external_events
-from beasy_sched.formats.batsim_versions import BatsimFormat
+from beasy_sched.model.choices import BatsimFormat
 
 
 def test_the_lines_of_batsim_4():

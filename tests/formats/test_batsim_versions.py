@@ -17,7 +17,6 @@ from beasy_sched.formats.batsim_events import event_lines_for, read_external_eve
 from beasy_sched.formats.batsim_profiles import Homogeneous
 from beasy_sched.formats.batsim_versions import (
     JOB_MEMBERS,
-    BatsimFormat,
     extras_from,
     profile_for_batsim5,
     profile_from_batsim5,
@@ -25,6 +24,7 @@ from beasy_sched.formats.batsim_versions import (
     workload_for_batsim5,
 )
 from beasy_sched.formats.batsim_workload import Workload, read_workload
+from beasy_sched.model.choices import BatsimFormat
 from beasy_sched.protocol.batsim5_terms import write_extras
 
 RECORDED = Path(__file__).resolve().parents[2] / ".." / "shared" / "batsim5-recordings" / "workloads"

@@ -10,8 +10,8 @@ import pytest
 
 from beasy_sched.errors import InputError
 from beasy_sched.formats.batsim_events import power_event_lines
-from beasy_sched.formats.batsim_versions import BatsimFormat
 from beasy_sched.formats.power_series import read_power_series
+from beasy_sched.model.choices import BatsimFormat
 
 
 def read(tmp_path: Path, text: str, steps: int = 2, step_s: float = 300.0, **more: str) -> np.ndarray:

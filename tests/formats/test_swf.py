@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beasy_sched.errors import InputError
-from beasy_sched.formats.swf import LINE_COLUMN, SWF_FIELDS, SwfReader
+from beasy_sched.formats.swf import LINE_COLUMN, SwfReader
+from beasy_sched.formats.swf_fields import SWF_FIELDS
 
 ROW = "{} {} 0 100 4 -1 -1 4 200 -1 1 7 3 -1 1 1 -1 -1"
 

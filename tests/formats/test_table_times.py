@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from beasy_sched.errors import InputError
-from beasy_sched.formats.table import DateOrder, Table, parse_moment
+from beasy_sched.formats.table import Table, parse_moment
+from beasy_sched.model.choices import DateOrder
 
 
 def seconds(text):

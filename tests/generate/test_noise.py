@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beasy_sched.errors import ConfigError
-from beasy_sched.forecast.quantiles import Uncertainty
+from beasy_sched.forecast.uncertainty import Uncertainty
 from beasy_sched.generate.noise import (
-    ProductionCase,
     gaussian_factors,
     noisy_arrivals,
     noisy_run_times,
@@ -18,7 +17,9 @@ from beasy_sched.generate.noise import (
     real_production,
 )
 from beasy_sched.generate.random_streams import GROUP_FACTORS, Stream, uniforms
-from beasy_sched.generate.workload import SyntheticOptions, synthetic_workload
+from beasy_sched.generate.workload import synthetic_workload
+from beasy_sched.generate.workload_options import SyntheticOptions
+from beasy_sched.model.choices import ProductionCase
 
 DAY_S = 86_400.0
 

@@ -20,10 +20,10 @@ from beasy_sched.generate.platform_file import (
     build_platform,
     load_server,
     platform_xml,
-    preset_names,
     preset_platform,
     write_platform,
 )
+from beasy_sched.generate.server_presets import preset_names
 from beasy_sched.model.platform import SPEEDS_PROPERTY, Platform, ServerKind
 
 MY_SERVER = """

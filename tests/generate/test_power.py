@@ -2,12 +2,9 @@ import numpy as np
 import pytest
 
 from beasy_sched.cli.generate_power import figures
-from beasy_sched.energy.production_sources import Interpolation
 from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.formats.table import FLAGGED, IRRADIANCE, POWER, WIND_SPEED, TimeSeries
 from beasy_sched.generate.power_events import (
-    Gaps,
-    Route,
     Window,
     flagged_intervals,
     pv_production,
@@ -15,6 +12,8 @@ from beasy_sched.generate.power_events import (
     step_power,
     wind_production,
 )
+from beasy_sched.generate.power_options import Gaps, Route
+from beasy_sched.model.choices import Interpolation
 
 DAY = 86_400
 START = 1559347200  # 2019-06-01

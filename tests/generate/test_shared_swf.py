@@ -10,7 +10,8 @@ import pytest
 
 from beasy_sched.errors import InputError
 from beasy_sched.formats.batsim_workload import read_workload
-from beasy_sched.generate.workload import GeneratedWorkload, SwfOptions
+from beasy_sched.generate.workload import GeneratedWorkload
+from beasy_sched.generate.workload_options import SwfOptions
 from beasy_sched.generate.workload_swf import workload_from_swf
 
 FOLDER = Path(__file__).resolve().parents[2] / ".." / "shared" / "data" / "swf"

@@ -7,7 +7,6 @@ from beasy_sched.errors import ConfigError
 from beasy_sched.formats.table import IRRADIANCE, POWER, WIND_SPEED
 from beasy_sched.formats.weather_exports import parse_ninja
 from beasy_sched.generate.power_events import (
-    SyntheticWeather,
     Window,
     clear_sky_irradiance,
     export_lines,
@@ -16,6 +15,7 @@ from beasy_sched.generate.power_events import (
     synthetic_series,
     wind_production,
 )
+from beasy_sched.generate.power_options import SyntheticWeather
 
 JUNE, DECEMBER = 1718928000, 1734739200  # 2024-06-21 and 2024-12-21
 TOULOUSE = SyntheticWeather()

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from beasy_sched.errors import ConfigError
-from beasy_sched.generate.greenslot_week import NODES, WEEK_S, WorkflowOptions, spread, workflow_workload
+from beasy_sched.generate.greenslot_week import NODES, WEEK_S, spread, workflow_workload
+from beasy_sched.generate.workflow_options import WorkflowOptions
 
 HOUR = 3600.0
 

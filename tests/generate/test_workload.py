@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from beasy_sched.cli.generate_workload import workload as command
 from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.generate.random_streams import GROUP_FACTORS, grouped_walltimes
-from beasy_sched.generate.workload import GeneratedWorkload, SwfOptions
+from beasy_sched.generate.workload import GeneratedWorkload
+from beasy_sched.generate.workload_options import SwfOptions
 from beasy_sched.generate.workload_swf import workload_from_swf
 from beasy_sched.units import format_duration, parse_duration
 

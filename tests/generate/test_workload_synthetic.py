@@ -13,13 +13,8 @@ from hypothesis import strategies as st
 from beasy_sched.errors import ConfigError
 from beasy_sched.formats.batsim_workload import read_workload
 from beasy_sched.generate.random_streams import Stream, uniforms
-from beasy_sched.generate.workload import (
-    ARRIVAL_SHAPES,
-    GeneratedWorkload,
-    SyntheticOptions,
-    split_by_shares,
-    synthetic_workload,
-)
+from beasy_sched.generate.workload import GeneratedWorkload, split_by_shares, synthetic_workload
+from beasy_sched.generate.workload_options import ARRIVAL_SHAPES, SyntheticOptions
 
 DAY = 86_400
 

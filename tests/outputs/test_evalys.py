@@ -17,7 +17,8 @@ import pytest
 from small_site import small_site
 
 from beasy_sched.model.hosts import HostSet
-from beasy_sched.run.settings import RunSettings, build_session
+from beasy_sched.run.building import build_session
+from beasy_sched.run.settings import RunSettings
 from beasy_sched.simulator import SimulationResult
 
 HERE = Path(__file__).parent

@@ -19,7 +19,8 @@ from beasy_sched.model import events as e
 from beasy_sched.outputs.files import RunFiles
 from beasy_sched.outputs.tables import print_summary, summary_rows
 from beasy_sched.protocol.notices import notice
-from beasy_sched.run.settings import RunSettings, build_session
+from beasy_sched.run.building import build_session
+from beasy_sched.run.settings import RunSettings
 
 POWERS = "100.0:100.0:200.0, 10.0:10.0:10.0, 110.0:110.0:110.0, 130.0:130.0:130.0"
 SITE = """

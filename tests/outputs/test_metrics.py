@@ -26,8 +26,9 @@ from beasy_sched.model.events import Message
 from beasy_sched.outputs.files import RunFiles
 from beasy_sched.outputs.forecast_news import ForecastNews
 from beasy_sched.outputs.metrics import Metrics
+from beasy_sched.run.building import build_session
 from beasy_sched.run.in_process import run_in_process
-from beasy_sched.run.settings import RunSettings, build_session
+from beasy_sched.run.settings import RunSettings
 from beasy_sched.simulator import Inputs
 
 prometheus_parser = pytest.importorskip("prometheus_client.parser", reason="metrics need prometheus_client")

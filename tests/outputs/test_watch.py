@@ -21,8 +21,9 @@ from small_site import SmallSite, small_site
 from beasy_sched.outputs.files import RunFiles
 from beasy_sched.outputs.watch import Decided, Watch, picture
 from beasy_sched.planner.plan import PlanStore
+from beasy_sched.run.building import build_session
 from beasy_sched.run.in_process import run_in_process
-from beasy_sched.run.settings import RunSettings, build_session
+from beasy_sched.run.settings import RunSettings
 from beasy_sched.simulator import Inputs
 
 HYDROGEN = """

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from beasy_sched.errors import ConfigError
-from beasy_sched.forecast.quantiles import Uncertainty
+from beasy_sched.forecast.uncertainty import Uncertainty
 from beasy_sched.planner.forecast import Forecast, mean_over
 
 

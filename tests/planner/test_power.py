@@ -16,11 +16,13 @@ from plan_cases import HOUR_S, battery, hydrogen, problem, three_days
 from beasy_sched.energy.devices.battery import NO_BATTERY, BatterySpec, LossConvention
 from beasy_sched.energy.devices.hydrogen import HydrogenSpec
 from beasy_sched.energy.storage import Storage, StorageState
+from beasy_sched.model.choices import Surplus
 from beasy_sched.planner import power_plan as power_module
 from beasy_sched.planner.plan import INFEASIBLE, NO_PLAN, OPTIMAL
 from beasy_sched.planner.power_plan import PowerDecision, plan_power
-from beasy_sched.planner.power_problem import PowerPlan, PowerProblem, Surplus, power_violations
-from beasy_sched.planner.solver import Solver, SolverLimits
+from beasy_sched.planner.power_problem import PowerPlan, PowerProblem, power_violations
+from beasy_sched.planner.solver import Solver
+from beasy_sched.planner.solver_limits import SolverLimits
 from beasy_sched.units import kwh_to_j
 
 pytest.importorskip("highspy", reason="planning needs the HiGHS solver")

@@ -10,10 +10,11 @@ import pytest
 from beasy_sched.energy.devices.battery import BatterySpec, LossConvention
 from beasy_sched.energy.devices.hydrogen import HydrogenSpec
 from beasy_sched.energy.storage import Storage
+from beasy_sched.model.choices import Surplus
 from beasy_sched.planner.plan import FEASIBLE, INFEASIBLE, OPTIMAL
 from beasy_sched.planner.power_plan import plan_power
-from beasy_sched.planner.power_problem import PowerProblem, Surplus, power_violations
-from beasy_sched.planner.solver import SolverLimits
+from beasy_sched.planner.power_problem import PowerProblem, power_violations
+from beasy_sched.planner.solver_limits import SolverLimits
 
 pytest.importorskip("highspy", reason="planning needs the HiGHS solver")
 

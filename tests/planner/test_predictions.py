@@ -12,7 +12,8 @@ from plan_cases import HOUR_S, battery, hand_plan, three_days
 from beasy_sched.energy.balance import settle_step
 from beasy_sched.energy.devices.battery import BatterySpec
 from beasy_sched.energy.storage import Storage, StorageState
-from beasy_sched.forecast.quantiles import PowerBand, Quantiles, Uncertainty
+from beasy_sched.forecast.quantiles import PowerBand, Quantiles
+from beasy_sched.forecast.uncertainty import Uncertainty
 from beasy_sched.planner.forecast import CURVES, Forecast, Predictions, predict
 
 

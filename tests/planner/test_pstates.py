@@ -8,7 +8,8 @@ from planner.server_cases import STEP_S, tiny_platform
 
 from beasy_sched.planner.pstates import fill, most_flops
 from beasy_sched.planner.server_problem import Trajectory, energy_j, least_energy_j
-from beasy_sched.planner.servers import ServerRules, ServerSetup, ServerStart
+from beasy_sched.planner.server_rules import ServerRules
+from beasy_sched.planner.servers import ServerSetup, ServerStart
 
 STEPS = 9
 

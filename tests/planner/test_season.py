@@ -19,9 +19,10 @@ from beasy_sched.energy.site import Site
 from beasy_sched.energy.storage import Storage
 from beasy_sched.errors import ConfigError
 from beasy_sched.planner import season as season_module
+from beasy_sched.planner.offline_options import OfflineOptions
 from beasy_sched.planner.plan import Provenance
 from beasy_sched.planner.season import NoSeason, Season, SeasonProblem, plan_season
-from beasy_sched.planner.windows import OfflineOptions, plan_windows
+from beasy_sched.planner.windows import plan_windows
 from beasy_sched.units import kwh_to_j
 
 pytest.importorskip("highspy", reason="planning needs the HiGHS solver")

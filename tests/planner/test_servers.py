@@ -22,15 +22,9 @@ from beasy_sched.generate.platform_file import PState, ServerSpec, build_platfor
 from beasy_sched.model.platform import Platform, ServerKind
 from beasy_sched.planner import server_search
 from beasy_sched.planner.plan import FEASIBLE, INFEASIBLE, OPTIMAL
+from beasy_sched.planner.server_rules import ServerRules
 from beasy_sched.planner.server_search import fill
-from beasy_sched.planner.servers import (
-    ServerPlan,
-    ServerRules,
-    ServerSetup,
-    ServerStart,
-    least_power_w,
-    plan_servers,
-)
+from beasy_sched.planner.servers import ServerPlan, ServerSetup, ServerStart, least_power_w, plan_servers
 
 SLEEP = 3  # QUICK's sleep state
 

@@ -7,7 +7,8 @@ import pytest
 from planner.server_cases import STEP_S, asleep_pstate, brute_force, tiny_platform
 
 from beasy_sched.planner.plan import INFEASIBLE, OPTIMAL
-from beasy_sched.planner.servers import ServerRules, ServerStart, plan_servers
+from beasy_sched.planner.server_rules import ServerRules
+from beasy_sched.planner.servers import ServerStart, plan_servers
 
 CASES = [
     ({"quick": 1}, 5),

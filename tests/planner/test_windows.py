@@ -18,16 +18,13 @@ from beasy_sched.energy.storage import Storage
 from beasy_sched.errors import ConfigError
 from beasy_sched.forecast.quantiles import Quantiles
 from beasy_sched.formats.plan_file import json_text, plan_bytes, read_plans, write_plans
+from beasy_sched.model.choices import Surplus
 from beasy_sched.model.platform import Platform
 from beasy_sched.outputs.tables import plan_kwh, plan_rows
 from beasy_sched.planner.forecast import full_draw_w
+from beasy_sched.planner.offline_options import OfflineOptions
 from beasy_sched.planner.plan import PlanStore, Provenance
-from beasy_sched.planner.power_problem import Surplus
-from beasy_sched.planner.windows import (
-    NoPlan,
-    OfflineOptions,
-    plan_windows,
-)
+from beasy_sched.planner.windows import NoPlan, plan_windows
 
 pytest.importorskip("highspy", reason="planning needs the HiGHS solver")
 

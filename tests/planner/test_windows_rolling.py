@@ -21,6 +21,7 @@ from beasy_sched.errors import ConfigError
 from beasy_sched.forecast.quantiles import Quantiles
 from beasy_sched.planner import windows
 from beasy_sched.planner.forecast import draw_by_busy_w, full_draw_w
+from beasy_sched.planner.offline_options import OfflineOptions
 from beasy_sched.planner.plan import Plan, PlanStore, Provenance, Rolled
 from beasy_sched.planner.requests import (
     NO_JOBS,
@@ -33,7 +34,7 @@ from beasy_sched.planner.requests import (
     WindowForecast,
 )
 from beasy_sched.planner.servers import least_power_w
-from beasy_sched.planner.windows import NoPlan, OfflineOptions, first_shortage, make_plans, plan_windows
+from beasy_sched.planner.windows import NoPlan, first_shortage, make_plans, plan_windows
 
 pytest.importorskip("highspy", reason="planning needs the HiGHS solver")
 

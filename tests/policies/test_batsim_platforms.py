@@ -18,12 +18,14 @@ from small_site import SITE, SmallSite, differing, small_site
 from beasy_sched import plan
 from beasy_sched.engine.run_findings import unknown_speeds
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
-from beasy_sched.generate.workload import SyntheticOptions, synthetic_workload
+from beasy_sched.generate.workload import synthetic_workload
+from beasy_sched.generate.workload_options import SyntheticOptions
 from beasy_sched.model.platform import SPEEDS_PROPERTY, Platform, ServerKind
 from beasy_sched.outputs.files import RunFiles
 from beasy_sched.policies.registry import built_in, policy_class
+from beasy_sched.run.building import build_session
 from beasy_sched.run.in_process import run_in_process
-from beasy_sched.run.settings import RunSettings, build_session
+from beasy_sched.run.settings import RunSettings
 from beasy_sched.simulator import Inputs, SimulationOptions, simulation_from_files
 
 SLOTS = {"slot_s": 300.0}

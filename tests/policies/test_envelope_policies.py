@@ -20,7 +20,8 @@ from beasy_sched.model.platform import Platform
 from beasy_sched.policies.envelope import ORDERS, TOLERANCE_J, EnvelopeRefit
 from beasy_sched.policies.planned.working_plan import WorkingPlan
 from beasy_sched.policies.registry import make_policy, policy_class
-from beasy_sched.run.settings import RunSettings, build_session
+from beasy_sched.run.building import build_session
+from beasy_sched.run.settings import RunSettings
 
 Z = ASLEEP
 FULL_J, HALF_J, SLEEP_J = 6000.0, 4200.0, 300.0

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from beasy_sched.engine.placement import Placement
+from beasy_sched.model.choices import Placement
 from beasy_sched.policies.registry import CORE, make_policy, policy_class
 from beasy_sched.testing.invariants import check_jobs, check_run
 from beasy_sched.testing.worlds import (

@@ -16,7 +16,8 @@ from beasy_sched.formats.site_file import default_site_text
 from beasy_sched.model import decisions as d
 from beasy_sched.model.platform import Platform
 from beasy_sched.policies.registry import make_policy
-from beasy_sched.run.settings import RunSettings, build_session
+from beasy_sched.run.building import build_session
+from beasy_sched.run.settings import RunSettings
 
 Z = ASLEEP
 

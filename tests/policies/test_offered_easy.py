@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import pytest
 
 from beasy_sched.engine.actions import Action, CallAt, Offer
-from beasy_sched.engine.placement import Placement
 from beasy_sched.engine.policy import Policy, View
+from beasy_sched.model.choices import Placement
 from beasy_sched.model.decisions import ExecuteJob, SetResourceState
 from beasy_sched.policies import offered_easy
 from beasy_sched.testing.witness import BrokenInvariant

@@ -10,7 +10,8 @@ from beasy_sched.engine.power_side import EnergySource
 from beasy_sched.errors import ConfigError
 from beasy_sched.model import decisions as d
 from beasy_sched.policies.registry import make_policy
-from beasy_sched.run.settings import RunSettings, build_session
+from beasy_sched.run.building import build_session
+from beasy_sched.run.settings import RunSettings
 
 FED_W = 95.0
 """A server at full load (100 W) instead of asleep (5 W)."""

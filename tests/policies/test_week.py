@@ -15,7 +15,8 @@ from beasy_sched.formats.batsim_events import power_event_lines
 from beasy_sched.formats.plan_file import read_plans
 from beasy_sched.formats.site_file import parse_site
 from beasy_sched.generate.platform_file import preset_platform, write_platform
-from beasy_sched.generate.workload import SyntheticOptions, synthetic_workload
+from beasy_sched.generate.workload import synthetic_workload
+from beasy_sched.generate.workload_options import SyntheticOptions
 from beasy_sched.model.decisions import RejectJob, Reply
 from beasy_sched.model.events import Message
 from beasy_sched.model.platform import Platform

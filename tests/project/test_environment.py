@@ -114,6 +114,42 @@ def test_the_tools_are_added_and_stay(project: Project):
     assert project.installs() == ["project[dev]"]
 
 
+def test_the_packages_of_the_table_are_a_part_of_all(project: Project):
+    """scripts/run installs them alone, and none again where another script has installed all."""
+    asked = []
+    for extra in ("plan", "plan", "data,plan,plot,report", "plan"):
+        assert project.use(extra).returncode == 0
+        asked.append(project.installs())
+    assert asked == [["project[plan]"], [], ["project[data,plan,plot,report]"], []]
+    (project.root / "pyproject.toml").write_text("[project]\n\n")
+    project.use("plan")
+    assert project.installs() == ["project[data,plan,plot,report]"]
+
+
+def test_each_package_is_a_line_from_the_beginning(project: Project):
+    said = (
+        "Obtaining file:///p", "  Installing build dependencies: started", "Collecting numpy>=1.24",
+        "  Downloading https://a.org/numpy-2.4.0-cp311-cp311-linux.whl.metadata (62 kB)",
+        "  Downloading https://a.org/numpy-2.4.0-cp311-cp311-linux.whl (16.8 MB)",
+        "  Using cached click-8.3.1-py3-none-any.whl (108 kB)", "Installing collected packages: numpy, click",
+    )  # fmt: skip
+    text = (project.programs / "python3").read_text()
+    lines = "; ".join(f"echo '{line}'" for line in said)
+    text = text.replace('*"pip install"*) exit', f'*"pip install"*) {lines}; exit')
+    (project.programs / "python3").write_text(text)
+    done = project.use("plan")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == f"{project.root}/.venv/bin"
+    making, installing, *packages, end = done.stderr.splitlines()
+    assert making.startswith("Making ")
+    assert installing.startswith("Installing ")
+    assert packages == [
+        "  reading the project ...", "  numpy 2.4.0 (16.8 MB)", "  click 8.3.1 (108 kB)",
+        "  writing the packages ...",
+    ]  # fmt: skip
+    assert re.fullmatch(r"Installed in \d+ s\.", end)
+
+
 def test_a_moved_project_is_installed_anew(project: Project):
     project.use()
     project.root = project.root.rename(project.root.with_name("moved project"))

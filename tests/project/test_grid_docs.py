@@ -29,7 +29,8 @@ from beasy_sched.formats.site_file import (
     default_site_text,
     parse_site,
 )
-from beasy_sched.generate.greenslot_week import WorkflowOptions, workflow_workload
+from beasy_sched.generate.greenslot_week import workflow_workload
+from beasy_sched.generate.workflow_options import WorkflowOptions
 from beasy_sched.model.jobs import Terms
 from beasy_sched.outputs.deadline_table import deadlines_csv
 from beasy_sched.outputs.files import trace_csv

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from project.shell import changed_at, run_study, study_command
 
-from beasy_sched.formats.swf import FIELDS_A_ROW
+from beasy_sched.formats.swf_fields import FIELDS_A_ROW
 
 
 @pytest.fixture

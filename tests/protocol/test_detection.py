@@ -14,9 +14,10 @@ from tiny import begins
 from beasy_sched.errors import DecisionRefused, ProtocolError
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
+from beasy_sched.model.choices import HostsText
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.protocol import batsim4, batsim5
-from beasy_sched.protocol.detection import HostsText, Talk, meet
+from beasy_sched.protocol.detection import Talk, meet
 
 
 def met(

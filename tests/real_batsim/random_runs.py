@@ -21,7 +21,8 @@ from simulator.small import platform_text
 from simulator.soaks import OPTIONS, Anything, Soak
 
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
-from beasy_sched.run.settings import RunSettings, build_session
+from beasy_sched.run.building import build_session
+from beasy_sched.run.settings import RunSettings
 from beasy_sched.simulator import Inputs, SimulationOptions
 
 PLANNED = ("follow-plan", "peak", "next", "last", "workload", "random", "q-learning", "bandit", "beasy")

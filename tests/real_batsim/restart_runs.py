@@ -15,8 +15,9 @@ from simulator.small import platform_text
 
 from beasy_sched.engine import Session
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
-from beasy_sched.model.restarts import OnKill
-from beasy_sched.run.settings import RunSettings, build_session
+from beasy_sched.model.choices import OnKill
+from beasy_sched.run.building import build_session
+from beasy_sched.run.settings import RunSettings
 from beasy_sched.simulator import Inputs, SimulationOptions
 
 POLICIES = ("easy", "workload-reactive", "power-reactive")

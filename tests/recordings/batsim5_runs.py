@@ -14,7 +14,7 @@ from protocol.batsim5_files import FOLDER, Recorded
 from recordings.replay import compare_csv
 
 from beasy_sched.errors import BeasyError
-from beasy_sched.formats.batsim_versions import BatsimFormat
+from beasy_sched.model.choices import BatsimFormat
 from beasy_sched.model.events import Event, Message, SimulationEnds
 from beasy_sched.protocol import batsim5
 from beasy_sched.simulator import Inputs, SimulationOptions

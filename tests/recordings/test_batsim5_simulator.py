@@ -139,7 +139,7 @@ def test_inputs_that_batsim_aborts_on_are_refused(name: str, tmp_path: Path) -> 
 
 
 def _read(file: Path) -> None:
-    from beasy_sched.formats.batsim_versions import BatsimFormat
+    from beasy_sched.model.choices import BatsimFormat
     from beasy_sched.simulator import Inputs, SimulationOptions
 
     workloads, events = ([file], []) if file.suffix == ".json" else ([], [file])

@@ -15,7 +15,7 @@ from recordings.replay import Outcome, feed
 from beasy_sched.cli.options import RunOptions, settings_of
 from beasy_sched.cli.serve import serve
 from beasy_sched.engine import Session
-from beasy_sched.run.settings import build_session
+from beasy_sched.run.building import build_session
 from beasy_sched.simulator import Inputs, SimulationOptions, simulation_from_files
 
 REFITTING = {"keep": "never", "shortage": "by-step"}

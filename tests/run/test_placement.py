@@ -9,10 +9,11 @@ from command_line import exit_code
 from small_site import SmallSite, differing, small_site
 
 from beasy_sched.api.runs import simulate
-from beasy_sched.engine.placement import Placement
 from beasy_sched.errors import ConfigError
+from beasy_sched.model.choices import Placement
+from beasy_sched.run.building import build_session
 from beasy_sched.run.results import read_log
-from beasy_sched.run.settings import RunSettings, build_session
+from beasy_sched.run.settings import RunSettings
 
 
 @pytest.fixture(scope="module")

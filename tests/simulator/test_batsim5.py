@@ -10,9 +10,9 @@ import pytest
 from simulator.small import Scripted, platform_text
 
 from beasy_sched.errors import DecisionRefused, InputError
-from beasy_sched.formats.batsim_versions import BatsimFormat
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
+from beasy_sched.model.choices import BatsimFormat
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.protocol.batsim5 import RequestedFeatures
 from beasy_sched.simulator import Ending, Inputs, SimulationOptions, SimulationResult

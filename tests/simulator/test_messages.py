@@ -16,7 +16,8 @@ from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.model import decisions as d
 from beasy_sched.model import events as e
 from beasy_sched.model.hosts import HostSet
-from beasy_sched.run.settings import RunSettings, build_session
+from beasy_sched.run.building import build_session
+from beasy_sched.run.settings import RunSettings
 from beasy_sched.simulator import Inputs, Simulation, SimulationOptions, simulation_from_files
 
 TRACES = Path(__file__).resolve().parents[2] / ".." / "shared" / "data" / "swf"

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from small_campaign import run_campaign
 
+from beasy_sched.plugins.campaigns.axes import AXES
 from beasy_sched.plugins.campaigns.campaign_table import COLUMNS
 from beasy_sched.plugins.campaigns.scenario import Scenario
 from beasy_sched.plugins.campaigns.scenario_file import SHORTHANDS, parse_scenario
-from beasy_sched.plugins.campaigns.sweep import AXES
 from beasy_sched.structs import field_names
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -34,7 +34,7 @@ from studies.energy_budget.study import (
 )
 
 from beasy_sched.errors import ConfigError, InputError
-from beasy_sched.formats.swf import FIELDS_A_ROW
+from beasy_sched.formats.swf_fields import FIELDS_A_ROW
 from beasy_sched.plugins.campaigns.samples import bootstrap_weights
 from beasy_sched.plugins.campaigns.workers import Failure
 

@@ -68,7 +68,8 @@ from studies.greenslot.traces import TraceWeek
 from beasy_sched.errors import ConfigError
 from beasy_sched.forecast.accuracy import AccuracyTable
 from beasy_sched.formats.grid_rates import PRICE
-from beasy_sched.generate.greenslot_week import WorkflowOptions, workflow_workload
+from beasy_sched.generate.greenslot_week import workflow_workload
+from beasy_sched.generate.workflow_options import WorkflowOptions
 from beasy_sched.plugins.campaigns.workers import Failure
 
 PAGE = ROOT / "docs" / "results" / "greenslot.md"

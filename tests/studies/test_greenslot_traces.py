@@ -17,7 +17,7 @@ from studies.greenslot.study import GreenSlotStudy
 from studies.greenslot.traces import LONG_WEEK, RULES, trace_week
 
 from beasy_sched.errors import ConfigError, InputError
-from beasy_sched.formats.swf import FIELDS_A_ROW
+from beasy_sched.formats.swf_fields import FIELDS_A_ROW
 
 HOUR, DAY = 3600, 86_400
 STOCKHOLM = ZoneInfo("Europe/Stockholm")

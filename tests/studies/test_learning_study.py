@@ -37,7 +37,7 @@ from studies.learning.study import (
 
 from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.plugins.campaigns.scenario import PAPER_GUARDS, PolicyPart
-from beasy_sched.plugins.learned.features import FEATURES
+from beasy_sched.plugins.learned.feature_names import FEATURES
 from beasy_sched.plugins.learned.model import read_model, shipped_model
 from beasy_sched.plugins.learning.training import Lesson, lesson_of
 

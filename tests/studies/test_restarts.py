@@ -9,7 +9,7 @@ from studies.comparison.results import blocks_by_case
 from studies.restarts import command
 from studies.restarts.study import POLICIES, TREATMENTS, conditions, label_of, restart_tables
 
-from beasy_sched.model.restarts import OnKill
+from beasy_sched.model.choices import OnKill
 
 
 def test_the_conditions() -> None:

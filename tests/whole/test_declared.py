@@ -16,12 +16,12 @@ from beasy_sched.cli.generate_workload import workload
 from beasy_sched.cli.plan import plan
 from beasy_sched.declared import AT_LEAST_1, OptionDoc, check, default_of, help_of, made_of, meaning_of
 from beasy_sched.errors import ConfigError
-from beasy_sched.generate.greenslot_week import WorkflowOptions
-from beasy_sched.generate.power_events import FileOptions, PowerOptions, SyntheticWeather
+from beasy_sched.generate.power_options import FileOptions, PowerOptions, SyntheticWeather
 from beasy_sched.generate.site_template import SiteSizes
-from beasy_sched.generate.workload import SwfOptions, SyntheticOptions
+from beasy_sched.generate.workflow_options import WorkflowOptions
+from beasy_sched.generate.workload_options import SwfOptions, SyntheticOptions
 from beasy_sched.numbers import Range
-from beasy_sched.planner.offline import PlanOptions
+from beasy_sched.planner.plan_options import PlanOptions
 from beasy_sched.plugins.campaigns.commands.compare import compare
 from beasy_sched.plugins.campaigns.commands.year import year
 from beasy_sched.plugins.campaigns.comparisons.days import GeneratedDays

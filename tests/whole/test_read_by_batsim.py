@@ -19,13 +19,14 @@ from small_campaign import scenario
 from beasy_sched.cli import cli
 from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.formats.batsim_events import power_event_lines, read_external_events
-from beasy_sched.formats.batsim_versions import BatsimFormat
 from beasy_sched.formats.batsim_workload import read_workload
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.generate.noise import noisy_workload
 from beasy_sched.generate.platform_file import PState, ServerSpec, Sleep, build_platform, write_platform
-from beasy_sched.generate.workload import GeneratedWorkload, SwfOptions, SyntheticOptions, synthetic_workload
+from beasy_sched.generate.workload import GeneratedWorkload, synthetic_workload
+from beasy_sched.generate.workload_options import SwfOptions, SyntheticOptions
 from beasy_sched.generate.workload_swf import workload_from_swf
+from beasy_sched.model.choices import BatsimFormat
 from beasy_sched.plugins.campaigns.run_inputs import materialize
 from beasy_sched.simulator import Inputs, Simulation, SimulationOptions
 

@@ -26,10 +26,10 @@ from beasy_sched.errors import InputError, Interrupted
 from beasy_sched.formats.plan_file import read_plans, read_season
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.formats.site_file import parse_site
+from beasy_sched.planner.offline_options import OfflineOptions
 from beasy_sched.planner.plan import Rolled
 from beasy_sched.planner.process import PlannerProcess, PlannerSetup
 from beasy_sched.planner.requests import PlanRequest, ServerStart, WindowForecast
-from beasy_sched.planner.windows import OfflineOptions
 from beasy_sched.plugins.campaigns.folder import plain_values, scenario_hash
 from beasy_sched.plugins.campaigns.run_inputs import make_forecast, make_real
 from beasy_sched.plugins.campaigns.scenario_file import parse_scenario

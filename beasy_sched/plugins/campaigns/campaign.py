@@ -21,6 +21,7 @@ from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.reading import read_bytes
 from beasy_sched.generate.power_events import SitePower
 from beasy_sched.generate.workload import GeneratedWorkload
+from beasy_sched.plugins.campaigns.axes import Shaped
 from beasy_sched.plugins.campaigns.campaign_table import check_installed, failed_of, row_of, write_tables
 from beasy_sched.plugins.campaigns.folder import (
     Folder,
@@ -45,7 +46,7 @@ from beasy_sched.plugins.campaigns.run_inputs import (
 from beasy_sched.plugins.campaigns.scenario import Scenario, quick
 from beasy_sched.plugins.campaigns.scenario_file import check_code
 from beasy_sched.plugins.campaigns.shared_plans import MadePlan, SharedPlans, solve
-from beasy_sched.plugins.campaigns.sweep import Point, RunSpec, Shaped, expand, shaping
+from beasy_sched.plugins.campaigns.sweep import Point, RunSpec, expand, shaping
 from beasy_sched.plugins.campaigns.tasks import Keep, RunResult, RunTask, execute
 from beasy_sched.plugins.campaigns.workers import Executor, Failure, Task, work_through
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from beasy_sched.plugins.campaigns.axes import AXES
 from beasy_sched.plugins.campaigns.campaign_table import read_campaign
 from beasy_sched.plugins.campaigns.scenario import Scenario
-from beasy_sched.plugins.campaigns.sweep import AXES
 from beasy_sched.plugins.campaigns.sweep_charts import SweptAxis, sweep_charts
 from beasy_sched.plugins.reports.comparison import (
     FIGURES,

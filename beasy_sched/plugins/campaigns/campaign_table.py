@@ -24,9 +24,10 @@ from beasy_sched.formats.reading import read_bytes
 from beasy_sched.formats.run_summary import RunSummary, figures, value_at
 from beasy_sched.numbers import ANY_WHOLE, Range, found_text
 from beasy_sched.outputs.tables import COMPARISON_COLUMNS, aligned, job_share_pct, widths_of
+from beasy_sched.plugins.campaigns.axes import AXES
 from beasy_sched.plugins.campaigns.folder import Folder, Manifest, damaged_row, read_manifest
 from beasy_sched.plugins.campaigns.scenario import Scenario
-from beasy_sched.plugins.campaigns.sweep import AXES, RunSpec, expand
+from beasy_sched.plugins.campaigns.sweep import RunSpec, expand
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -19,7 +19,8 @@ from msgspec.structs import replace as replaced
 
 from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.formats.power_series import read_weather_file
-from beasy_sched.formats.swf import SWF_FIELDS, SwfReader
+from beasy_sched.formats.swf import SwfReader
+from beasy_sched.formats.swf_fields import SWF_FIELDS
 from beasy_sched.formats.table import TimeSeries, time_text
 from beasy_sched.generate.platform_file import preset_platform
 from beasy_sched.planner.forecast import demand_power_w, reference_speed_flops

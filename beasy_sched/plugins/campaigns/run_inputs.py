@@ -41,13 +41,8 @@ from beasy_sched.generate.power_events import (
     synthetic_series,
     wind_production,
 )
-from beasy_sched.generate.workload import (
-    ARRIVAL_SHAPES,
-    GeneratedWorkload,
-    SwfOptions,
-    SyntheticOptions,
-    synthetic_workload,
-)
+from beasy_sched.generate.workload import GeneratedWorkload, synthetic_workload
+from beasy_sched.generate.workload_options import ARRIVAL_SHAPES, SwfOptions, SyntheticOptions
 from beasy_sched.generate.workload_swf import workload_from_swf
 from beasy_sched.model.platform import Platform
 from beasy_sched.planner.forecast import demand_power_w

@@ -14,24 +14,15 @@ from typing import Any, Final, Literal
 import msgspec
 
 from beasy_sched.declared import default_of, made_of
-from beasy_sched.energy.production_sources import Interpolation
 from beasy_sched.energy.site import GuardMode, Site
 from beasy_sched.errors import ConfigError
 from beasy_sched.formats.reading import package_text
 from beasy_sched.formats.site_file import parse_site
-from beasy_sched.generate.noise import SIGMA, ProductionCase, WalltimeRule
-from beasy_sched.generate.power_events import (
-    SYNTHETIC_START,
-    FileOptions,
-    Gaps,
-    PowerOptions,
-    Route,
-    SyntheticWeather,
-)
-from beasy_sched.generate.workload import ArrivalShape, Chains, SwfOptions, SyntheticOptions
-from beasy_sched.model.restarts import OnKill
-from beasy_sched.planner.offline import PlanOptions
-from beasy_sched.planner.power_problem import Surplus
+from beasy_sched.generate.power_events import SYNTHETIC_START
+from beasy_sched.generate.power_options import FileOptions, Gaps, PowerOptions, Route, SyntheticWeather
+from beasy_sched.generate.workload_options import ArrivalShape, Chains, SwfOptions, SyntheticOptions
+from beasy_sched.model.choices import SIGMA, Interpolation, OnKill, ProductionCase, Surplus, WalltimeRule
+from beasy_sched.planner.plan_options import PlanOptions
 from beasy_sched.units import SECONDS_PER_HOUR, parse_duration
 
 SiteSections = dict[str, dict[str, Any]]

@@ -27,11 +27,12 @@ import numpy as np
 from beasy_sched._version import __version__
 from beasy_sched.errors import ConfigError
 from beasy_sched.formats.atomic import write_atomic
+from beasy_sched.plugins.campaigns.axes import Axis
 from beasy_sched.plugins.campaigns.campaign import Preparation, Progress, Work
 from beasy_sched.plugins.campaigns.folder import Folder, must_be_empty, scenario_hash
 from beasy_sched.plugins.campaigns.run_inputs import make_folder
 from beasy_sched.plugins.campaigns.scenario import GuardPart, PolicyPart, Scenario
-from beasy_sched.plugins.campaigns.sweep import Axis, Point, RunSpec, at_point
+from beasy_sched.plugins.campaigns.sweep import Point, RunSpec, at_point
 from beasy_sched.plugins.campaigns.workers import Executor
 
 Measure = Literal["work", "jobs"]

@@ -36,10 +36,10 @@ from beasy_sched.plugins.foresee.following import CONTINUATIONS
 from beasy_sched.plugins.foresee.known import known_at
 from beasy_sched.policies.registry import make_policy
 from beasy_sched.protocol.notices import POWER_FIELD
+from beasy_sched.run.building import check_needs
 from beasy_sched.run.following import RunFollower
 from beasy_sched.run.in_process import run_in_process
 from beasy_sched.run.repeating import RepeatableRun, repeatable_run
-from beasy_sched.run.settings import check_needs
 from beasy_sched.simulator import Simulation
 
 

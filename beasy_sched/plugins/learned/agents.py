@@ -15,7 +15,8 @@ import numpy as np
 
 from beasy_sched.arrays import FloatArray, IntArray
 from beasy_sched.errors import ConfigError
-from beasy_sched.plugins.learned.features import EDGES, FEATURES, STATES, Features, as_numbers, state_of
+from beasy_sched.plugins.learned.feature_names import FEATURES, Features
+from beasy_sched.plugins.learned.features import EDGES, STATES, as_numbers, state_of
 
 LearnerName = Literal["q-learning", "bandit"]
 

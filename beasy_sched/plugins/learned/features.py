@@ -6,7 +6,7 @@ All features are ratios, so that a model trained on one site can be used on anot
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from beasy_sched.engine.policy import View
 from beasy_sched.model.jobs import Job, JobState
 from beasy_sched.model.platform import Platform
 from beasy_sched.planner.forecast import draw_by_busy_w
+from beasy_sched.plugins.learned.feature_names import FEATURES, Features
 from beasy_sched.policies.envelope import EndOfWindow
 from beasy_sched.policies.planned.follower import battery_j
 from beasy_sched.policies.planned.working_plan import WorkingPlan
@@ -26,26 +27,6 @@ _TREND_H, _NIGHT_H = 2, 6
 """Look-ahead of the trend and night features, hours."""
 
 
-class Features(NamedTuple):
-    """Features of a step."""
-
-    comp: float
-    """E_comp over the battery's capacity."""
-    soc: float
-    """State of charge between its minimum and maximum, 0 to 1."""
-    left: float
-    """Remaining share of the window, 0 to 1."""
-    pressure: float
-    """Hosts requested by waiting jobs, over those of the site."""
-    danger: float
-    """1 if more than half of the window's nine curves are below SoC_min in the step, else 0."""
-    trend: float
-    """Planned server energy, mean of the next two hours against now: (later - now) / (later + now)."""
-    night: float
-    """Production planned for six hours against the demand: (production - demand) / (both together)."""
-
-
-FEATURES: Final = Features._fields
 EDGES: Final[dict[str, tuple[float, ...]]] = {
     "comp": (-0.01, 0.0, 0.001, 0.01),
     "soc": (0.25, 0.5, 0.75),

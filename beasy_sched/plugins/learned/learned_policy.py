@@ -23,7 +23,8 @@ from beasy_sched.plugins.learned.agents import (
     Transition,
     gamma_of,
 )
-from beasy_sched.plugins.learned.features import FEATURES, Features, RewardMeter, RewardName, observe
+from beasy_sched.plugins.learned.feature_names import FEATURES, Features
+from beasy_sched.plugins.learned.features import RewardMeter, RewardName, observe
 from beasy_sched.plugins.learned.model import ACTIONS, ALL_ACTIONS, read_model, shipped_model
 from beasy_sched.policies.envelope import TOLERANCE_J, EndOfWindow, EnvelopeOptions, EnvelopePolicy
 from beasy_sched.policies.planned.follower import CurrentWindow, enter_window

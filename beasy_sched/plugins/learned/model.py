@@ -13,7 +13,8 @@ from beasy_sched.arrays import FloatArray, IntArray
 from beasy_sched.errors import ConfigError, InputError, PathLike
 from beasy_sched.formats.packed_file import PackedFormat
 from beasy_sched.plugins.learned.agents import Agent, LearnerName, LinearBandit, QTable, check_definitions
-from beasy_sched.plugins.learned.features import EDGES, FEATURES, STATES
+from beasy_sched.plugins.learned.feature_names import FEATURES
+from beasy_sched.plugins.learned.features import EDGES, STATES
 from beasy_sched.policies.envelope import NOWHERE, ORDERS
 
 MODEL_FORMAT: Final = PackedFormat("beasy-sched model", 1, "model")

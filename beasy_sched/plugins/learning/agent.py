@@ -7,7 +7,8 @@ from pathlib import Path
 from beasy_sched.engine.policy import View
 from beasy_sched.errors import ConfigError
 from beasy_sched.extras import load_optional
-from beasy_sched.plugins.learned.features import Features, as_numbers
+from beasy_sched.plugins.learned.feature_names import Features
+from beasy_sched.plugins.learned.features import as_numbers
 from beasy_sched.plugins.learned.learned_policy import Choice, ChoosingEnvelope
 from beasy_sched.plugins.learned.model import ACTIONS, ALL_ACTIONS
 from beasy_sched.policies.envelope import EnvelopeOptions

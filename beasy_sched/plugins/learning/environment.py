@@ -33,7 +33,8 @@ from beasy_sched.plugins.campaigns.scenario import Scenario
 from beasy_sched.plugins.campaigns.scenario_file import find_scenario
 from beasy_sched.plugins.campaigns.tasks import settings_in
 from beasy_sched.plugins.learned.agents import HALF_LIFE_GAMMA
-from beasy_sched.plugins.learned.features import FEATURES, Features, RewardName, as_numbers
+from beasy_sched.plugins.learned.feature_names import FEATURES, Features
+from beasy_sched.plugins.learned.features import RewardName, as_numbers
 from beasy_sched.plugins.learned.learned_policy import Choice, ChoosingEnvelope, Trail
 from beasy_sched.plugins.learned.model import ACTIONS, ALL_ACTIONS
 from beasy_sched.plugins.learning.executions import (

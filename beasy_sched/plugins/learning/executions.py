@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from beasy_sched.errors import ConfigError
-from beasy_sched.generate.workload import ARRIVAL_SHAPES
+from beasy_sched.generate.workload_options import ARRIVAL_SHAPES
 from beasy_sched.plugins.campaigns.run_inputs import ForecastInputs, make_forecast, make_plan, make_real
 from beasy_sched.plugins.campaigns.scenario import (
     PolicyPart,

@@ -9,7 +9,8 @@ import numpy as np
 
 from beasy_sched.arrays import FloatArray
 from beasy_sched.plugins.learned.agents import QTable
-from beasy_sched.plugins.learned.features import CLASSES, COMP_UNIT, EDGES, FEATURES
+from beasy_sched.plugins.learned.feature_names import FEATURES
+from beasy_sched.plugins.learned.features import CLASSES, COMP_UNIT, EDGES
 from beasy_sched.plugins.learned.model import Model
 
 MEANINGS: Final = {

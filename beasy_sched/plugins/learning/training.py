@@ -33,7 +33,8 @@ from beasy_sched.plugins.learned.agents import (
     QTable,
     Transition,
 )
-from beasy_sched.plugins.learned.features import Features, RewardName, classes_of, state_of
+from beasy_sched.plugins.learned.feature_names import Features
+from beasy_sched.plugins.learned.features import RewardName, classes_of, state_of
 from beasy_sched.plugins.learned.learned_policy import Choice, ChoosingEnvelope, Trail
 from beasy_sched.plugins.learned.model import (
     ACTIONS,

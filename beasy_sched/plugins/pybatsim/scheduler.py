@@ -25,16 +25,17 @@ except Exception as problem:  # other people's packages may raise anything on im
     raise import_problem(problem, "batsim", "beasy-sched[pybatsim]", "running inside pybatsim") from problem
 
 from beasy_sched.engine.observed import ObservedSession
-from beasy_sched.engine.power_side import EnergySource
 from beasy_sched.errors import BeasyError, ConfigError, PeerError, why
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
 from beasy_sched.formats.site_file import read_site_text
 from beasy_sched.model import decisions as d
+from beasy_sched.model.choices import EnergySource
 from beasy_sched.outputs.files import RunFiles
 from beasy_sched.planner.replanner import replanned
 from beasy_sched.protocol import batsim4
 from beasy_sched.protocol.farewell import farewell4
-from beasy_sched.run.settings import ReplanSettings, RunSettings, build_session
+from beasy_sched.run.building import build_session
+from beasy_sched.run.settings import ReplanSettings, RunSettings
 from beasy_sched.structs import as_type
 
 

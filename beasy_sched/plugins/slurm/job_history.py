@@ -10,22 +10,20 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import Annotated, Any, Final, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 import numpy as np
 from msgspec import Struct
 
 from beasy_sched.arrays import FloatArray
-from beasy_sched.declared import HOSTS, OptionDoc
 from beasy_sched.errors import InputError, PathLike
 from beasy_sched.formats.reading import as_text, in_file
 from beasy_sched.generate.random_streams import to_microseconds
-from beasy_sched.generate.workload import GeneratedWorkload, ProfileType, Report
+from beasy_sched.generate.workload import GeneratedWorkload, Report
 from beasy_sched.limits import LATEST_S, shortened
-from beasy_sched.numbers import Range
+from beasy_sched.plugins.slurm.history_options import HistoryOptions
 from beasy_sched.plugins.slurm.records import (
     AnswerError,
     AnyNames,
@@ -103,51 +101,6 @@ class History:
     def _count(self, reason: str, places: Sequence[str]) -> None:
         self.report.dropped[reason] = len(places)
         self.report.examples[reason] = list(places[:_EXAMPLES])
-
-
-@dataclass(frozen=True, kw_only=True)
-class HistoryOptions:
-    """Selection and mapping of `workload_from_history`."""
-
-    reference_speed_flops: float
-    """Speed of a host at which run times are converted to flops, flops/s."""
-    from_s: Annotated[
-        float,
-        OptionDoc(
-            "earliest submission to include, s since 1970",
-            "Earliest submission to include, such as 2026-01-01, in local time.",
-        ),
-    ] = -math.inf
-    to_s: Annotated[
-        float,
-        OptionDoc("end of the submissions to include, s since 1970", "End of the submissions to include."),
-    ] = math.inf
-    partition: Annotated[
-        str | None, OptionDoc("partition whose jobs are included", "Include only the jobs of this partition.")
-    ] = None
-    cluster: Annotated[
-        str | None,
-        OptionDoc(
-            "cluster whose jobs are included",
-            "Include only the jobs of this cluster, if sacct lists those of several (-L, -M).",
-        ),
-    ] = None
-    missing_walltime: Annotated[
-        float | Literal["drop", "none"],
-        OptionDoc(
-            "walltime of jobs without a time limit: a multiple of the run time, 'none' (no limit) or 'drop'",
-            range=Range(1, 1e6),
-        ),
-    ] = "none"
-    hosts: Annotated[
-        int | None,
-        OptionDoc(
-            "hosts of the site (the nodes on which these jobs ran)",
-            "Hosts of the site (default: the partition's nodes; with --file, those on which these jobs ran).",
-            HOSTS,
-        ),
-    ] = None
-    profile_type: ProfileType = "parallel_homogeneous"
 
 
 def read_history(data: bytes, source: PathLike) -> History:

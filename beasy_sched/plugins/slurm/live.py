@@ -15,14 +15,14 @@ import msgspec
 from beasy_sched.energy.calendar import Calendar
 from beasy_sched.energy.site import Site
 from beasy_sched.engine import Session, SessionOptions
-from beasy_sched.engine.placement import Placement
 from beasy_sched.errors import ConfigError, PeerError
 from beasy_sched.formats.run_files import JOURNAL, OFFERS, SHADOW, path_of
 from beasy_sched.formats.run_summary import RunSummary
 from beasy_sched.formats.site_file import parse_site
 from beasy_sched.limits import MOST_WINDOWS, shortened
+from beasy_sched.model.choices import OnKill, Placement
 from beasy_sched.model.platform import Platform
-from beasy_sched.model.restarts import NO_RESTART_SECTION, OnKill
+from beasy_sched.model.restarts import NO_RESTART_SECTION
 from beasy_sched.outputs.files import RunFiles
 from beasy_sched.plugins.slurm.acting import Acting
 from beasy_sched.plugins.slurm.bridge import Bridge

@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from beasy_sched.errors import ConfigError, PathLike
-from beasy_sched.formats.reading import read_plain_bytes
-from beasy_sched.generate.platform_file import ServerSpec, load_server, named_platform
 from beasy_sched.limits import shortened
-from beasy_sched.model.platform import Platform
-from beasy_sched.plugins.slurm.records import SlurmNode, compressed, expanded, read_nodes
+
+if TYPE_CHECKING:
+    from beasy_sched.generate.platform_file import ServerSpec
+    from beasy_sched.model.platform import Platform
+    from beasy_sched.plugins.slurm.records import SlurmNode
+
 
 _FEATURE: Final = "feature:"
 _HOST_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -41,6 +43,9 @@ def parse_rule(text: str) -> ServerRule:
     NODES is in Slurm's short form, SERVER a preset or a server file. Raises ValueError, and ConfigError and
     InputError for the server.
     """
+    from beasy_sched.generate.platform_file import load_server
+    from beasy_sched.plugins.slurm.records import expanded
+
     where, equals, source = text.partition("=")
     if not equals:
         return ServerRule(text, load_server(text))
@@ -68,6 +73,9 @@ def of_partition(nodes: Sequence[SlurmNode], partition: str | None) -> list[Slur
 
 def read_nodes_file(path: PathLike) -> list[SlurmNode]:
     """Read the output of ``sinfo --json`` (22.05) or ``scontrol show nodes --json``. Raises InputError."""
+    from beasy_sched.formats.reading import read_plain_bytes
+    from beasy_sched.plugins.slurm.records import read_nodes
+
     return read_nodes(read_plain_bytes(path), path)
 
 
@@ -81,6 +89,9 @@ def cluster_platform(
     Raises ConfigError for nodes without a rule, rules without a node, and different servers with the same
     name.
     """
+    from beasy_sched.generate.platform_file import named_platform
+    from beasy_sched.plugins.slurm.records import compressed
+
     chosen: list[tuple[str, ServerSpec]] = []
     lacking: list[SlurmNode] = []
     used: set[str] = set()
@@ -109,6 +120,8 @@ def cluster_platform(
 
 def _lacking(nodes: Sequence[SlurmNode]) -> str:
     """Return the message for nodes without a server."""
+    from beasy_sched.plugins.slurm.records import compressed
+
     names = shortened(compressed(node.name for node in nodes), 200)
     features = sorted({feature for node in nodes for feature in node.features})
     have = f" (their features: {', '.join(features)})" if features else ""

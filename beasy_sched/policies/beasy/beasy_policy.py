@@ -9,11 +9,11 @@ import numpy as np
 
 from beasy_sched.arrays import FloatArray
 from beasy_sched.engine.actions import Action, Compensate, FactDict
-from beasy_sched.engine.placement import Placement
 from beasy_sched.engine.policy import Options, Policy, View
 from beasy_sched.engine.power_actions import sleep
 from beasy_sched.engine.run_findings import KnownInputs
 from beasy_sched.findings import Finding
+from beasy_sched.model.choices import Placement
 from beasy_sched.model.host_states import IDLE
 from beasy_sched.planner.plan import BOUNDS_LEVEL
 from beasy_sched.policies.beasy.beasy_pass import BeasyPass, ServerSearch

@@ -13,12 +13,12 @@ from typing import Any, Literal
 import numpy as np
 
 from beasy_sched.engine.actions import Action, CallAt, Compensate, FactDict, SetPState, Start
-from beasy_sched.engine.placement import Placement
 from beasy_sched.engine.policy import Options, Policy, View
 from beasy_sched.engine.power_actions import by_target, wake
 from beasy_sched.engine.run_findings import KnownInputs
 from beasy_sched.errors import ConfigError
 from beasy_sched.findings import Finding
+from beasy_sched.model.choices import Placement
 from beasy_sched.model.host_states import ASLEEP, BUSY, IDLE, SWITCHING_ON
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.policies.bid_price.admission import BidPass

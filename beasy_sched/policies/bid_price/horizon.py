@@ -16,7 +16,7 @@ from beasy_sched.arrays import FloatArray, IndexArray
 from beasy_sched.energy.devices.hydrogen import Hold
 from beasy_sched.energy.site import Site
 from beasy_sched.engine.policy import View
-from beasy_sched.forecast.quantiles import Uncertainty
+from beasy_sched.forecast.uncertainty import Uncertainty
 from beasy_sched.planner.forecast import draw_by_busy_w
 from beasy_sched.policies.bid_price.estimators import ProductionError
 from beasy_sched.units import SECONDS_PER_DAY, TIME_TOLERANCE_S

@@ -16,7 +16,7 @@ import msgspec
 from beasy_sched.arrays import FloatArray, IndexArray
 from beasy_sched.energy.site import GuardMode
 from beasy_sched.errors import BeasyError
-from beasy_sched.planner.power_problem import Surplus
+from beasy_sched.model.choices import Surplus
 from beasy_sched.plugins.campaigns.campaign_table import Campaign, read_campaign
 from beasy_sched.plugins.campaigns.folder import must_be_empty
 from beasy_sched.plugins.campaigns.paired import Measure, policy_sample

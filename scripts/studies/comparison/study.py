@@ -18,8 +18,8 @@ from typing import Any, Final
 from msgspec.structs import replace as replaced
 
 from beasy_sched.errors import ConfigError
-from beasy_sched.generate.noise import ProductionCase
-from beasy_sched.generate.workload import ARRIVAL_SHAPES
+from beasy_sched.generate.workload_options import ARRIVAL_SHAPES
+from beasy_sched.model.choices import ProductionCase
 from beasy_sched.plugins.campaigns.own_days import OwnFiles, on_own_days
 from beasy_sched.plugins.campaigns.scenario import (
     PAPER_GUARDS,
@@ -32,7 +32,7 @@ from beasy_sched.plugins.campaigns.scenario import (
     quick,
 )
 from beasy_sched.plugins.campaigns.scenario_file import check_scenario, find_scenario
-from beasy_sched.run.settings import read_options
+from beasy_sched.run.building import read_options
 
 QUICK_POLICY: Final = "bid-price-quick"
 """Name in the comparison of ``bid-price`` without patience: servers are woken for a job at once."""

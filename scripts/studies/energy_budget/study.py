@@ -24,7 +24,8 @@ from beasy_sched.formats.batsim_events import ExternalEvent
 from beasy_sched.formats.batsim_workload import read_workload
 from beasy_sched.formats.simgrid_xml import SimGridPlatform
 from beasy_sched.generate.platform_file import host_properties, load_server, preset_platform
-from beasy_sched.generate.workload import GeneratedWorkload, SwfOptions, SyntheticOptions, synthetic_workload
+from beasy_sched.generate.workload import GeneratedWorkload, synthetic_workload
+from beasy_sched.generate.workload_options import SwfOptions, SyntheticOptions
 from beasy_sched.generate.workload_swf import workload_from_swf
 from beasy_sched.model.decisions import Reply
 from beasy_sched.model.events import Message

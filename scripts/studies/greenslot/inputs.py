@@ -33,13 +33,8 @@ from beasy_sched.formats.reading import in_file, parse_toml, read_bytes
 from beasy_sched.formats.solar_history import read_solar_history
 from beasy_sched.formats.table import POWER
 from beasy_sched.generate.greenslot_week import ACTUAL_W, PREDICTED_W
-from beasy_sched.generate.power_events import (
-    SyntheticWeather,
-    Window,
-    pv_production,
-    step_power,
-    synthetic_series,
-)
+from beasy_sched.generate.power_events import Window, pv_production, step_power, synthetic_series
+from beasy_sched.generate.power_options import SyntheticWeather
 from beasy_sched.structs import as_type
 from beasy_sched.units import SECONDS_PER_HOUR
 

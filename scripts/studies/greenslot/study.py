@@ -20,15 +20,16 @@ import numpy as np
 
 from beasy_sched._version import __version__
 from beasy_sched.engine import Session
-from beasy_sched.engine.power_side import EnergySource
 from beasy_sched.errors import ConfigError
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.formats.batsim_events import power_event_lines
 from beasy_sched.formats.run_summary import RunSummary
 from beasy_sched.formats.simgrid_xml import read_simgrid_platform
-from beasy_sched.generate.greenslot_week import NODES, WorkflowOptions, workflow_workload
+from beasy_sched.generate.greenslot_week import NODES, workflow_workload
 from beasy_sched.generate.platform_file import preset_platform, write_platform
+from beasy_sched.generate.workflow_options import WorkflowOptions
 from beasy_sched.generate.workload import GeneratedWorkload
+from beasy_sched.model.choices import EnergySource
 from beasy_sched.model.jobs import Terms
 from beasy_sched.model.workflow import due_times
 from beasy_sched.outputs.summary import summarize
@@ -36,7 +37,8 @@ from beasy_sched.plugins.campaigns.campaign_table import RunColumn
 from beasy_sched.plugins.campaigns.tasks import attempt
 from beasy_sched.plugins.greenslot.planning import QueuedTask, RoundSettings, plan_round
 from beasy_sched.plugins.greenslot.slots import Slots
-from beasy_sched.run.settings import RunSettings, build_session
+from beasy_sched.run.building import build_session
+from beasy_sched.run.settings import RunSettings
 from beasy_sched.simulator import Ending, Inputs, SimulationOptions, simulation_from_files
 from beasy_sched.units import SECONDS_PER_HOUR
 from studies.greenslot.cases import POLICIES, Case, Load, short_hash

@@ -22,7 +22,8 @@ from beasy_sched.formats.swf import SwfReader
 from beasy_sched.generate.greenslot_week import NODES
 from beasy_sched.generate.job_deadlines import parse_deadlines, with_deadlines
 from beasy_sched.generate.platform_file import load_server
-from beasy_sched.generate.workload import GeneratedWorkload, SwfOptions
+from beasy_sched.generate.workload import GeneratedWorkload
+from beasy_sched.generate.workload_options import SwfOptions
 from beasy_sched.generate.workload_swf import local_time, workload_from_swf
 from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR
 from studies.greenslot.inputs import AVERAGE, HOURS, PANELS, SERVER

@@ -22,7 +22,7 @@ from beasy_sched.formats.reading import read_bytes
 from beasy_sched.plugins.campaigns.scenario import PolicyPart, Scenario, quick
 from beasy_sched.plugins.campaigns.scenario_file import check_scenario, find_scenario
 from beasy_sched.plugins.campaigns.workers import Executor
-from beasy_sched.plugins.learned.features import FEATURES
+from beasy_sched.plugins.learned.feature_names import FEATURES
 from beasy_sched.plugins.learned.model import ACTIONS, Model, read_model, shipped_model, write_model
 from beasy_sched.plugins.learning.executions import FIRST_SEED
 from beasy_sched.plugins.learning.training import (

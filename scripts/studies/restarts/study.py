@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from beasy_sched.model.restarts import OnKill
+from beasy_sched.model.choices import OnKill
 from beasy_sched.plugins.campaigns.paired import (
     COMPARED,
     Block,

@@ -25,7 +25,6 @@ from beasy_sched.formats.power_series import read_weather_file
 from beasy_sched.generate.platform_file import preset_platform, write_platform
 from beasy_sched.generate.power_events import (
     Production,
-    SyntheticWeather,
     Window,
     hourly_with_past,
     pv_production,
@@ -34,7 +33,9 @@ from beasy_sched.generate.power_events import (
     synthetic_series,
     wind_production,
 )
-from beasy_sched.generate.workload import GeneratedWorkload, SwfOptions, SyntheticOptions, synthetic_workload
+from beasy_sched.generate.power_options import SyntheticWeather
+from beasy_sched.generate.workload import GeneratedWorkload, synthetic_workload
+from beasy_sched.generate.workload_options import SwfOptions, SyntheticOptions
 from beasy_sched.generate.workload_swf import workload_from_swf
 from beasy_sched.plugins.campaigns.campaign_table import RunColumn
 from beasy_sched.plugins.campaigns.tasks import attempt

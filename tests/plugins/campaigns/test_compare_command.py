@@ -15,13 +15,10 @@ from small_site import small_site
 
 from beasy_sched.formats.site_file import default_site_text
 from beasy_sched.plugins.campaigns.commands.compare import _comparison
+from beasy_sched.plugins.campaigns.comparisons.compared_policy import ComparedPolicy
 from beasy_sched.plugins.campaigns.comparisons.days import POLICIES, GeneratedDays
 from beasy_sched.plugins.campaigns.comparisons.scenarios import scenario_comparison
-from beasy_sched.plugins.campaigns.comparisons.side_by_side import (
-    ComparedPolicy,
-    Comparison,
-    with_short_labels,
-)
+from beasy_sched.plugins.campaigns.comparisons.side_by_side import Comparison, with_short_labels
 from beasy_sched.policies.registry import policy_names
 
 Capture = pytest.CaptureFixture[str]

@@ -9,8 +9,8 @@ import pytest
 from command_line import exit_code
 from small_site import small_site
 
-from beasy_sched.model.restarts import OnKill
-from beasy_sched.plugins.campaigns.comparisons.side_by_side import ComparedPolicy
+from beasy_sched.model.choices import OnKill
+from beasy_sched.plugins.campaigns.comparisons.compared_policy import ComparedPolicy
 
 
 def test_it_is_not_an_option_of_the_policy() -> None:

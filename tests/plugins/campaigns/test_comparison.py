@@ -13,6 +13,7 @@ from beasy_sched.formats.run_summary import RunSummary
 from beasy_sched.outputs.tables import (
     COMPARISON_COLUMNS,
     Contender,
+    GrowingTable,
     comparison_lines,
     comparison_markdown,
     conditions,
@@ -225,3 +226,25 @@ def test_warnings_that_not_all_runs_have() -> None:
     contenders = [Contender("beasy", runs[0]), Contender("easy", runs[1]), Contender("failed", None, "why")]
     assert own_warnings(contenders) == [("beasy", "2 jobs cannot start")]
     assert own_warnings(contenders[:1]) == []
+
+
+def test_a_growing_table_has_the_cells_of_the_whole_one():
+    runs = [
+        Contender("workload-reactive", summary(finished=797, killed=1)),
+        Contender("easy", summary(finished=800)),
+    ]
+    growing = GrowingTable([run.policy for run in runs])
+    lines = [line for run in runs for line in growing.lines(run, "1.0 s")]
+    whole = comparison_lines(runs)
+    assert [line.split() for line in lines[:3]] == [line.split() for line in whole[:3]]
+    assert [line.split()[:-2] for line in lines[3:]] == [line.split() for line in whole[3:]]
+    assert len({len(line) for line in lines[3:]}) == 1
+
+
+def test_a_growing_table_fits_a_narrow_terminal_and_has_rows_that_failed():
+    growing = GrowingTable(["workload-reactive", "easy"], 78)
+    failed = growing.lines(Contender("easy", None, "no energy"))
+    lines = growing.lines(Contender("workload-reactive", summary(finished=800)), "120.0 s")
+    assert failed == ["easy               failed: no energy"]
+    assert max(map(len, lines)) <= 78
+    assert "killed" in lines[1]

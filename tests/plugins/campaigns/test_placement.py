@@ -9,10 +9,10 @@ import pytest
 from command_line import exit_code
 from small_site import small_site
 
-from beasy_sched.engine.placement import Placement
 from beasy_sched.errors import ConfigError
+from beasy_sched.model.choices import Placement
+from beasy_sched.plugins.campaigns.comparisons.compared_policy import ComparedPolicy
 from beasy_sched.plugins.campaigns.comparisons.scenarios import scenario_comparison
-from beasy_sched.plugins.campaigns.comparisons.side_by_side import ComparedPolicy
 
 
 def test_placement_is_not_an_option_of_the_policy() -> None:

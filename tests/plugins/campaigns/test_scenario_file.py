@@ -8,7 +8,7 @@ import pytest
 from small_campaign import BAD, SMALL, scenario
 
 from beasy_sched.errors import InputError
-from beasy_sched.generate.noise import ProductionCase
+from beasy_sched.model.choices import ProductionCase
 from beasy_sched.plugins.campaigns.folder import plain_values
 from beasy_sched.plugins.campaigns.scenario import NAMES, PAPER_POLICIES, quick
 from beasy_sched.plugins.campaigns.scenario_file import (

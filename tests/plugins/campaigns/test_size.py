@@ -18,11 +18,11 @@ from small_campaign import SMALL, Here
 
 from beasy_sched.errors import ConfigError
 from beasy_sched.plugins.campaigns import campaign as campaign_module
+from beasy_sched.plugins.campaigns.axes import AXES
 from beasy_sched.plugins.campaigns.scenario_file import parse_scenario
 from beasy_sched.plugins.campaigns.size_balance import balance_sizes
 from beasy_sched.plugins.campaigns.size_table import balance_lines, limits_text, size_json, size_lines
 from beasy_sched.plugins.campaigns.sizing import Goal, SizeQuestion, find_sizes, ladder
-from beasy_sched.plugins.campaigns.sweep import AXES
 from beasy_sched.plugins.campaigns.tasks import RunResult, RunTask, execute
 
 SCARCE = (

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from small_campaign import SMALL, Here
 
 from beasy_sched.energy.battery_life import LMO
+from beasy_sched.plugins.campaigns.axes import AXES
 from beasy_sched.plugins.campaigns.scenario_file import parse_scenario
 from beasy_sched.plugins.campaigns.size_life import cells_of, new_sizes
 from beasy_sched.plugins.campaigns.sizing import Goal, NoiseAnswer, PolicyAnswer, SizeQuestion
-from beasy_sched.plugins.campaigns.sweep import AXES
 
 PLAIN = (
     SMALL.replace('["easy", "follow-plan", "workload-reactive"]', '["easy"]')

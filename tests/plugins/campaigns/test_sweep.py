@@ -10,12 +10,13 @@ from small_campaign import SMALL, run_campaign, scenario
 
 from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.plugins.campaigns import campaign as campaign_module
+from beasy_sched.plugins.campaigns.axes import AXES
 from beasy_sched.plugins.campaigns.campaign import begin
 from beasy_sched.plugins.campaigns.campaign_table import read_campaign, result_lines
 from beasy_sched.plugins.campaigns.folder import plain_values, scenario_hash
 from beasy_sched.plugins.campaigns.scenario_file import parse_scenario, scenario_of
 from beasy_sched.plugins.campaigns.status import status_lines, status_of
-from beasy_sched.plugins.campaigns.sweep import AXES, at_point, expand, points_of
+from beasy_sched.plugins.campaigns.sweep import at_point, expand, points_of
 
 SWEPT = (
     SMALL.replace('["easy", "follow-plan", "workload-reactive"]', '["easy"]')

@@ -14,8 +14,9 @@ from beasy_sched.energy.storage import Storage
 from beasy_sched.engine import Session, SessionOptions
 from beasy_sched.forecast.outlook import PerfectForecast
 from beasy_sched.formats.batsim_events import power_event_lines
-from beasy_sched.generate.greenslot_week import ACTUAL_W, NODES, WEEK_S, WorkflowOptions, workflow_workload
+from beasy_sched.generate.greenslot_week import ACTUAL_W, NODES, WEEK_S, workflow_workload
 from beasy_sched.generate.platform_file import preset_platform, write_platform
+from beasy_sched.generate.workflow_options import WorkflowOptions
 from beasy_sched.model.jobs import JobState
 from beasy_sched.outputs.deadline_table import deadlines_part
 from beasy_sched.policies.registry import make_policy

@@ -15,16 +15,8 @@ from beasy_sched.plugins.learned.agents import (
     check_definitions,
     gamma_of,
 )
-from beasy_sched.plugins.learned.features import (
-    CLASSES,
-    EDGES,
-    FEATURES,
-    STATES,
-    Features,
-    as_numbers,
-    classes_of,
-    state_of,
-)
+from beasy_sched.plugins.learned.feature_names import FEATURES, Features
+from beasy_sched.plugins.learned.features import CLASSES, EDGES, STATES, as_numbers, classes_of, state_of
 
 HERE = Features(comp=0.05, soc=0.6, left=0.9, pressure=0.0, danger=0.0, trend=0.2, night=0.0)
 THERE = HERE._replace(soc=0.1)

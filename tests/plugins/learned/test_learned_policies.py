@@ -14,7 +14,8 @@ from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.model.jobs import JobState
 from beasy_sched.outputs.files import RunFiles
 from beasy_sched.plugins.learned.agents import LinearBandit, QTable
-from beasy_sched.plugins.learned.features import EDGES, Features
+from beasy_sched.plugins.learned.feature_names import Features
+from beasy_sched.plugins.learned.features import EDGES
 from beasy_sched.plugins.learned.learned_policy import ChoosingEnvelope, Trail
 from beasy_sched.plugins.learned.model import (
     ACTIONS,

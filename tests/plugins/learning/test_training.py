@@ -14,7 +14,7 @@ from beasy_sched.errors import ConfigError
 from beasy_sched.plugins.campaigns.processes import Processes
 from beasy_sched.plugins.campaigns.scenario_file import parse_scenario
 from beasy_sched.plugins.learned.agents import QTable
-from beasy_sched.plugins.learned.features import Features
+from beasy_sched.plugins.learned.feature_names import Features
 from beasy_sched.plugins.learned.model import ACTIONS, ALL_ACTIONS, Model, read_model, write_model
 from beasy_sched.plugins.learning import training
 from beasy_sched.plugins.learning.executions import FIRST_SEED, TrainingExecution, executions

@@ -11,8 +11,10 @@ from processes import free_endpoint, program, started
 from small_site import small_site
 
 from beasy_sched.generate.platform_file import preset_platform, write_platform
-from beasy_sched.generate.workload import SyntheticOptions, synthetic_workload
-from beasy_sched.run.settings import RunSettings, build_session
+from beasy_sched.generate.workload import synthetic_workload
+from beasy_sched.generate.workload_options import SyntheticOptions
+from beasy_sched.run.building import build_session
+from beasy_sched.run.settings import RunSettings
 from beasy_sched.simulator import Inputs, SimulationOptions, simulation_from_files
 
 pytest.importorskip("batsim", reason="pybatsim is not installed")

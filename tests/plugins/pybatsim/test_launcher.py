@@ -14,7 +14,8 @@ from small_site import SmallSite, small_site
 from beasy_sched.model.events import Message
 from beasy_sched.protocol.batsim4 import encode_message
 from beasy_sched.protocol.farewell import reason_of
-from beasy_sched.run.settings import RunSettings, build_session
+from beasy_sched.run.building import build_session
+from beasy_sched.run.settings import RunSettings
 from beasy_sched.simulator import Ending
 
 pytest.importorskip("batsim", reason="pybatsim is not installed")

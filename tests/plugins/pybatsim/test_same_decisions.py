@@ -16,7 +16,7 @@ from beasy_sched.model.decisions import Reply
 from beasy_sched.model.events import Message
 from beasy_sched.planner.replanner import replanned
 from beasy_sched.protocol import batsim4
-from beasy_sched.run.settings import build_session
+from beasy_sched.run.building import build_session
 
 pytest.importorskip("batsim", reason="pybatsim is not installed")
 

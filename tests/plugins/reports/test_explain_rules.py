@@ -25,10 +25,10 @@ from worlds import (
 
 import beasy_sched
 from beasy_sched.engine import Session, SessionOptions
-from beasy_sched.engine.placement import Placement
 from beasy_sched.engine.policy import Policy
 from beasy_sched.engine.session import RUNS, WITHDRAWN
 from beasy_sched.engine.session_words import ENGINE_WORDS, NOT_STARTED, STARTED_BY_OTHERS, STILL_WAITING
+from beasy_sched.model.choices import Placement
 from beasy_sched.plugins.reports.explain_rules import in_short, sentence
 from beasy_sched.policies.offered_easy import OfferedEasy
 from beasy_sched.policies.registry import built_in, make_policy, policy_class

@@ -11,8 +11,9 @@ from plugins.slurm.fake_slurm import FakeSlurm
 from beasy_sched.engine import Session, SessionOptions
 from beasy_sched.engine.power_side import EnergySource
 from beasy_sched.generate.platform_file import host_properties
+from beasy_sched.model.choices import OnKill
 from beasy_sched.model.platform import Platform, ServerKind, SleepState
-from beasy_sched.model.restarts import NO_RESTART_SECTION, OnKill
+from beasy_sched.model.restarts import NO_RESTART_SECTION
 from beasy_sched.plugins.slurm.acting import Acting
 from beasy_sched.plugins.slurm.bridge import Bridge
 from beasy_sched.plugins.slurm.kills import ClusterKills

@@ -11,8 +11,8 @@ from plugins.slurm.live_cases import platform_of
 
 from beasy_sched.engine import Session, SessionOptions
 from beasy_sched.engine.actions import Action, CallAt, Offer
-from beasy_sched.engine.placement import Placement
 from beasy_sched.engine.policy import Options, Policy, View
+from beasy_sched.model.choices import Placement
 from beasy_sched.plugins.slurm.nodes_only import NodesOnly
 from beasy_sched.plugins.slurm.service import Service
 from beasy_sched.plugins.slurm.slurm_commands import Slurm

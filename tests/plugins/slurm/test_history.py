@@ -15,12 +15,8 @@ from plugins.slurm.later_answers import answer, number, sacct_row
 from beasy_sched.errors import InputError
 from beasy_sched.formats.batsim_workload import read_workload
 from beasy_sched.generate.workload import GeneratedWorkload
-from beasy_sched.plugins.slurm.job_history import (
-    HistoryOptions,
-    moment_s,
-    read_history,
-    workload_from_history,
-)
+from beasy_sched.plugins.slurm.history_options import HistoryOptions
+from beasy_sched.plugins.slurm.job_history import moment_s, read_history, workload_from_history
 from beasy_sched.plugins.slurm.records import SlurmAway
 
 ANSWERS = Path(__file__).parent / "answers"

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import shlex
 import sys
 import textwrap
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, Literal, get_type_hints
+from typing import TYPE_CHECKING, Any, Final, Literal, get_type_hints
 
 import click
 
@@ -32,12 +34,10 @@ from beasy_sched.cli.options import (
 )
 from beasy_sched.cli.progress import Bars, ProgressOptions, counting, progress_bar
 from beasy_sched.declared import made_of
-from beasy_sched.engine.placement import Placement
 from beasy_sched.errors import Interrupted
-from beasy_sched.formats.site_file import DEFAULT_SITE
-from beasy_sched.generate.workload import ArrivalShape
-from beasy_sched.outputs.tables import Contender, comparison_lines, conditions, own_warnings
-from beasy_sched.outputs.verdict import verdict
+from beasy_sched.extras import is_installed, pip_words
+from beasy_sched.generate.workload_options import ArrivalShape
+from beasy_sched.model.choices import Placement
 from beasy_sched.plugins.campaigns.commands.campaign import (
     ExecutorOptions,
     JobsOption,
@@ -49,6 +49,7 @@ from beasy_sched.plugins.campaigns.commands.campaign import (
     show_paired,
     unless_stopped,
 )
+from beasy_sched.plugins.campaigns.comparisons.compared_policy import ComparedPolicy
 from beasy_sched.plugins.campaigns.comparisons.days import (
     HOSTS,
     PV_KW,
@@ -60,21 +61,14 @@ from beasy_sched.plugins.campaigns.comparisons.days import (
     OwnDays,
     Production,
 )
-from beasy_sched.plugins.campaigns.comparisons.greenslot_days import GREENSLOT_RUNS, GreenslotDays
-from beasy_sched.plugins.campaigns.comparisons.repeated_command import Commands
-from beasy_sched.plugins.campaigns.comparisons.side_by_side import (
-    PATIENCE_S,
-    TABLE_NAME,
-    Compared,
-    ComparedPolicy,
-    Comparison,
-    check_labels,
-    with_short_labels,
-)
-from beasy_sched.plugins.campaigns.own_days import OwnFiles
-from beasy_sched.plugins.campaigns.processes import Processes
+from beasy_sched.plugins.campaigns.comparisons.greenslot_runs import GREENSLOT_RUNS
 from beasy_sched.run.settings import RunSettings
 from beasy_sched.units import counted, parse_duration
+
+if TYPE_CHECKING:
+    from beasy_sched.outputs.tables import Contender
+    from beasy_sched.plugins.campaigns.comparisons.side_by_side import Compared, Comparison
+
 
 INPUT: Final = click.Path(exists=True, dir_okay=False, path_type=Path)
 """An existing file."""
@@ -84,6 +78,8 @@ class _SiteFileType(click.Path):
     """An existing site file, or ``default``: the built-in site."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        from beasy_sched.formats.site_file import DEFAULT_SITE
+
         return Path(DEFAULT_SITE) if value == DEFAULT_SITE else super().convert(value, param, ctx)
 
 
@@ -241,6 +237,10 @@ def compare(
     scenarios: tuple[str, ...],
 ) -> None:
     """Compare policies on the same workload and weather, with a table and a report."""
+    from beasy_sched.plugins.campaigns.comparisons.repeated_command import Commands
+    from beasy_sched.plugins.campaigns.comparisons.side_by_side import PATIENCE_S, Compared
+    from beasy_sched.plugins.campaigns.processes import Processes
+
     if scenarios:
         _compare_scenarios(context, what, shown, where, days, scenarios)
         return
@@ -251,20 +251,63 @@ def compare(
     processes = Processes(slots, patience_s=PATIENCE_S, preload=_PRELOADED)
     with contextlib.closing(processes) as executor:
         commands = Commands(main, executor, print_line, quiet=what.quiet)
+        clock = _Clock()
         inputs = comparison.prepare(commands)
+        clock.passed("inputs", "plan", commands.spent_s.get("plan"))
         comparison.show_runs(inputs, commands, single=single)
         if single:
             compared = Compared([comparison.run_one(inputs, commands)], inputs)
         else:
             with _CompareProgress(len(comparison.policies), slots, quiet=what.quiet) as progress:
-                compared = comparison.run_all(inputs, commands, progress)
+                compared = comparison.run_all(inputs, commands, progress, width(100) - 2)
+        clock.passed("policies")
         report = None
         if compared.stop is None and not what.no_report:
-            report = comparison.write_report(compared, commands)
+            if is_installed("plotly"):
+                report = comparison.write_report(compared, commands)
+                clock.passed("report")
+            else:
+                commands.say(f"no HTML report, which needs plotly: {_install_report()}")
     _show(comparison, compared, report, what, single=single)
+    if not what.quiet:
+        print_line(clock.line())
     if compared.stop is not None:
         raise compared.stop
     context.exit(int(any(contender.problem for contender in compared.contenders)))
+
+
+class _Clock:
+    """Stopwatch of the parts of a command, in wall-clock time."""
+
+    def __init__(self) -> None:
+        self._parts: dict[str, float] = {}
+        with contextlib.suppress(ValueError):  # of a script that has just made the environment
+            self._parts["installation"] = float(os.environ.get(_INSTALLATION, ""))
+        self._begin = time.monotonic()
+
+    def passed(self, part: str, within: str = "", within_s: float | None = None) -> None:
+        """Record the time since the last call as that of a part, without the ``within_s`` of another."""
+        now = time.monotonic()
+        self._parts[part] = now - self._begin - (within_s or 0.0)
+        if within_s is not None:
+            self._parts[within] = within_s
+        self._begin = now
+
+    def line(self) -> str:
+        """Return the times in a line."""
+        parts = ", ".join(f"{part} {seconds:.0f} s" for part, seconds in self._parts.items())
+        return f"Time: {sum(self._parts.values()):.0f} s ({parts})"
+
+
+_INSTALLATION: Final = "BEASY_INSTALLATION_S"
+"""Variable with the time that `scripts/run` needed to install the program, s."""
+_ADD_REPORT: Final = "BEASY_ADD_REPORT"
+"""Variable with the command that adds the report's packages, if `scripts/run` has made the environment."""
+
+
+def _install_report() -> str:
+    """Return how to install the packages of the report."""
+    return os.environ.get(_ADD_REPORT) or pip_words("beasy-sched[report]")
 
 
 compare.help = f"""Compare policies on the same workload and weather, with a table and a report.
@@ -308,6 +351,8 @@ def _compare_scenarios(
 ) -> None:
     """Compare policies on many executions: a campaign, whose finished runs are reused, and its tables."""
     from beasy_sched.plugins.campaigns.comparisons.scenarios import RUNS, scenario_comparison
+    from beasy_sched.plugins.campaigns.comparisons.side_by_side import TABLE_NAME, check_labels
+    from beasy_sched.plugins.campaigns.own_days import OwnFiles
 
     others = {parameter.name or "" for parameter in context.command.params} - _OF_SCENARIOS
     _omit(context, sorted(others), "scenarios define their own workload, weather and files")
@@ -356,6 +401,12 @@ _OF_SCENARIOS: Final = {
 
 def _comparison(context: click.Context, what: _WhatRuns, days: _TheDays, own: _OwnFiles) -> Comparison:
     """Read the options. Raises a usage error for options that exclude each other, and ConfigError."""
+    from beasy_sched.plugins.campaigns.comparisons.side_by_side import (
+        Comparison,
+        check_labels,
+        with_short_labels,
+    )
+
     chosen = _days(context, days, own)
     if (what.single_options or what.policy_options is not None) and len(what.policies) != 1:
         raise click.UsageError("--option and --options require exactly one policy: pass --policy NAME")
@@ -383,6 +434,8 @@ def _comparison(context: click.Context, what: _WhatRuns, days: _TheDays, own: _O
 
 def _days(context: click.Context, days: _TheDays, own: _OwnFiles) -> ComparedDays:
     """Return the days. Raises a usage error for options that do not apply to them."""
+    from beasy_sched.plugins.campaigns.comparisons.greenslot_days import GreenslotDays
+
     if days.scenario is not None:
         _omit(context, _OTHER_DAYS, f"--scenario {days.scenario} defines its own workload and weather")
         if days.production in ("best", "worst"):
@@ -414,6 +467,7 @@ _OWN_FILES: Final = (*get_type_hints(_OwnFiles),)
 
 
 def _own_days(context: click.Context, days: _TheDays, own: _OwnFiles) -> OwnDays:
+
     if own.platform is None or not own.workloads:
         missing = "-p PLATFORM" if own.platform is None else "-w WORKLOAD"
         raise click.UsageError(f"your own files must include a platform and a workload: also pass {missing}")
@@ -461,6 +515,8 @@ def _show(
     comparison: Comparison, compared: Compared, report: Path | None, what: _WhatRuns, *, single: bool
 ) -> None:
     """Print the results and what to do next; at the very end the name of the report."""
+    from beasy_sched.plugins.campaigns.comparisons.side_by_side import TABLE_NAME
+
     if single:  # its run has printed its summary
         for _, text in comparison.yardsticks(compared.contenders):
             print_text(f"perfect foresight: {text}")
@@ -485,6 +541,9 @@ def _show(
 
 def _show_table(comparison: Comparison, contenders: Sequence[Contender]) -> None:
     """Print the table of all policies, its conclusion, and the common conditions of the runs."""
+    from beasy_sched.outputs.tables import comparison_lines, conditions, own_warnings
+    from beasy_sched.outputs.verdict import verdict
+
     for line in ("", *comparison_lines(contenders, width(100)), ""):
         click.echo(line)
     if said := " ".join(verdict(contenders)):
@@ -552,7 +611,8 @@ class _CompareProgress(contextlib.AbstractContextManager["_CompareProgress"]):
         """Record that a policy ended, and report it."""
         self._running.remove(policy)
         self._ended += 1
-        self._bars.say(f"  {story}")
+        for line in story.splitlines():
+            self._bars.say(f"  {line}")
         self._bars.rich.update(self._task, advance=1, description=", ".join(self._running))
 
 

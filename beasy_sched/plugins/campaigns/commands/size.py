@@ -24,13 +24,13 @@ from beasy_sched.cli.progress import counting, progress_bar
 from beasy_sched.declared import check_choice
 from beasy_sched.errors import ConfigError
 from beasy_sched.numbers import ANY_NUMBER
+from beasy_sched.plugins.campaigns.axes import AXES
 from beasy_sched.plugins.campaigns.commands.campaign import (
     WorkerOptions,
     executor_of,
     print_warnings,
     unless_stopped,
 )
-from beasy_sched.plugins.campaigns.sweep import AXES
 from beasy_sched.units import counted
 
 if TYPE_CHECKING:

@@ -32,10 +32,7 @@ from beasy_sched.cli.progress import Bars, ProgressOptions
 from beasy_sched.declared import made_of
 from beasy_sched.errors import BeasyError
 from beasy_sched.formats.atomic import write_atomic
-from beasy_sched.formats.file_set import together
-from beasy_sched.formats.reading import read_bytes
 from beasy_sched.limits import shortened
-from beasy_sched.outputs.tables import comparison_lines
 from beasy_sched.plugins.campaigns.commands.campaign import JobsOption
 from beasy_sched.plugins.campaigns.commands.compare import (
     SITE,
@@ -44,8 +41,6 @@ from beasy_sched.plugins.campaigns.commands.compare import (
     require_trace,
     with_signal_code,
 )
-from beasy_sched.plugins.campaigns.comparisons.repeated_command import Commands
-from beasy_sched.plugins.campaigns.comparisons.side_by_side import PATIENCE_S
 from beasy_sched.plugins.campaigns.comparisons.year_run import (
     SHARE,
     YEAR_DAYS,
@@ -55,7 +50,6 @@ from beasy_sched.plugins.campaigns.comparisons.year_run import (
     YEAR_WIND_KW,
     Year,
 )
-from beasy_sched.plugins.campaigns.processes import Processes
 from beasy_sched.units import counted
 
 _QUICK_DAYS: Final = 6
@@ -112,6 +106,11 @@ class _YearOptions(SharedOptions, JobsOption):
 @with_signal_code
 def year(context: click.Context, given: _YearOptions) -> None:
     """Compare policies over a year with rolling plans: monthly table and chart of storage levels."""
+    from beasy_sched.outputs.tables import comparison_lines
+    from beasy_sched.plugins.campaigns.comparisons.repeated_command import Commands
+    from beasy_sched.plugins.campaigns.comparisons.side_by_side import PATIENCE_S
+    from beasy_sched.plugins.campaigns.processes import Processes
+
     began_s = time.monotonic()
     require_trace(context, given)
     chosen = _chosen(given)
@@ -162,6 +161,7 @@ def _chosen(given: _YearOptions) -> Year:
 
 def _show_months(chosen: Year, policies: Sequence[str], *, written: bool, quiet: bool) -> None:
     """Print the table by month; write it and the figure, unless the comparison was stopped."""
+    from beasy_sched.formats.file_set import together
     from beasy_sched.plugins.campaigns.months import draw_year, month_lines
     from beasy_sched.plugins.reports.run_data import read_run_data
 
@@ -213,6 +213,7 @@ class _Bars(contextlib.AbstractContextManager["_Bars"]):
         return f"  {', '.join(shares) or 'no policy is running'}"
 
     def _file_of(self, policy: str) -> Path:
+
         return self._folder / policy / SHARE
 
     def began(self, policy: str) -> None:
@@ -237,6 +238,8 @@ class _ShareColumn(ProgressColumn):
 
 def _share_in(path: Path) -> float:
     """Read the share that a run has done; 0 if it has written none."""
+    from beasy_sched.formats.reading import read_bytes
+
     with contextlib.suppress(OSError, ValueError, BeasyError):
         return float(read_bytes(path))
     return 0.0

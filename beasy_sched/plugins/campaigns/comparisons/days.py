@@ -10,22 +10,22 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar, Final, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal, NamedTuple, Protocol
 
 from beasy_sched import declared
 from beasy_sched.declared import SEEDS, OptionDoc
-from beasy_sched.energy.site import Site
 from beasy_sched.errors import ConfigError
 from beasy_sched.extras import is_installed, require
 from beasy_sched.formats.atomic import remove_old, write_atomic
-from beasy_sched.formats.file_set import together
-from beasy_sched.formats.reading import package_text
-from beasy_sched.formats.site_file import parse_site, read_site_text
-from beasy_sched.generate.noise import SIGMA
-from beasy_sched.generate.workload import ArrivalShape, SwfOptions
+from beasy_sched.generate.workload_options import ArrivalShape, SwfOptions
+from beasy_sched.model.choices import SIGMA
 from beasy_sched.numbers import Range
-from beasy_sched.plugins.campaigns.comparisons.repeated_command import Commands, StepFailed
 from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR
+
+if TYPE_CHECKING:
+    from beasy_sched.energy.site import Site
+    from beasy_sched.plugins.campaigns.comparisons.repeated_command import Commands
+
 
 HOSTS: Final = 50
 JOBS_PER_DAY: Final = 300
@@ -216,6 +216,8 @@ class GeneratedDays(DayOptions):
     @property
     def site_text(self) -> str:
         """Return the content of the site file, with a shorter window for a quick run. Raises InputError."""
+        from beasy_sched.formats.site_file import read_site_text
+
         if self.site is not None:
             return read_site_text(self.site)
         text = shipped_site("days")
@@ -223,6 +225,9 @@ class GeneratedDays(DayOptions):
 
     def make(self, folder: Path, commands: Commands) -> DayInputs:
         """Write platform, site, workload and power (forecast and actual values), and the plan."""
+        from beasy_sched.formats.file_set import together
+        from beasy_sched.formats.site_file import parse_site
+
         text = self.site_text
         site = parse_site(text, str(self.site or "site.toml"))
         if self.planned:
@@ -305,6 +310,8 @@ class OwnDays:
 
     def make(self, folder: Path, commands: Commands) -> DayInputs:
         """Check that the files fit together. Raises StepFailed if a run would fail."""
+        from beasy_sched.plugins.campaigns.comparisons.repeated_command import StepFailed
+
         if look_at(self.inputs, commands) == 2:
             raise StepFailed("no policy was run because each run would fail: see above", 2)
         make_folder(folder)
@@ -313,6 +320,8 @@ class OwnDays:
 
 def shipped_site(name: str) -> str:
     """Return the content of a site file of this package: ``days``, ``greenslot`` or ``year``."""
+    from beasy_sched.formats.reading import package_text
+
     return package_text("beasy_sched.plugins.campaigns.comparisons", "sites", f"{name}.toml")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from beasy_sched.energy.site import Site
 from beasy_sched.errors import ConfigError
@@ -20,17 +19,9 @@ from beasy_sched.plugins.campaigns.comparisons.days import (
     make_folder,
     shipped_site,
 )
+from beasy_sched.plugins.campaigns.comparisons.greenslot_runs import GREENSLOT_RUNS
 from beasy_sched.plugins.campaigns.comparisons.repeated_command import Commands
 from beasy_sched.units import SECONDS_PER_HOUR
-
-GREENSLOT_RUNS: Final = {
-    "conventional": ("conventional", ()),
-    "greenonly": ("greenslot", ("--option", "prices=flat")),
-    "greenslot": ("greenslot", ()),
-    "lowest-window": ("lowest-window", ()),
-}
-"""The policy of each name, and the arguments with its options. GreenOnly is the paper's name for GreenSlot
-with a constant price of brown energy."""
 
 
 @dataclass(frozen=True)
@@ -97,11 +88,11 @@ def _write_week(files: MadeFiles, site: Site) -> list[str]:
     from beasy_sched.generate.greenslot_week import (
         ACTUAL_W,
         PREDICTED_W,
-        WorkflowOptions,
         forecast_lines,
         step_power_w,
         workflow_workload,
     )
+    from beasy_sched.generate.workflow_options import WorkflowOptions
 
     week = workflow_workload(WorkflowOptions())
     week.write(files.workload)

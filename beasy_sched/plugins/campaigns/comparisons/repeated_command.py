@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import shlex
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TextIO
 
 from beasy_sched.errors import BeasyError
@@ -38,6 +39,8 @@ class Commands:
     tell: Tell
     quiet: bool = False
     """Whether commands, notes and output of commands are suppressed."""
+    spent_s: dict[str, float] = field(default_factory=dict)
+    """Wall-clock time of the executed commands by their first word, s."""
 
     def say(self, text: str) -> None:
         """Print a note, unless quiet."""
@@ -52,7 +55,10 @@ class Commands:
         """Execute a command; return its exit code. Raises StepFailed if a signal ended it."""
         if shown:
             self.show(arguments)
-        return int(self.call(_execute, (self.program, arguments), f"'beasy-sched {arguments[0]}'"))
+        begin = time.monotonic()
+        code = int(self.call(_execute, (self.program, arguments), f"'beasy-sched {arguments[0]}'"))
+        self.spent_s[arguments[0]] = self.spent_s.get(arguments[0], 0.0) + time.monotonic() - begin
+        return code
 
     def generate(self, *commands: Sequence[str]) -> None:
         """Execute `beasy-sched generate` for several files, each by its arguments, ``-o FILE`` among them.

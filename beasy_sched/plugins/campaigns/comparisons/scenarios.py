@@ -18,11 +18,8 @@ from beasy_sched.errors import BeasyError, ConfigError
 from beasy_sched.formats.atomic import write_atomic
 from beasy_sched.plugins.campaigns.campaign import Outcome, Progress, begin, go_on
 from beasy_sched.plugins.campaigns.campaign_table import check_installed, read_campaign
-from beasy_sched.plugins.campaigns.comparisons.side_by_side import (
-    TABLE_NAME,
-    ComparedPolicy,
-    with_short_labels,
-)
+from beasy_sched.plugins.campaigns.comparisons.compared_policy import ComparedPolicy
+from beasy_sched.plugins.campaigns.comparisons.side_by_side import TABLE_NAME, with_short_labels
 from beasy_sched.plugins.campaigns.folder import must_be_empty
 from beasy_sched.plugins.campaigns.own_days import OwnFiles, on_own_days
 from beasy_sched.plugins.campaigns.paired import Block, ComparedPolicies, blocks_of, paired_tables

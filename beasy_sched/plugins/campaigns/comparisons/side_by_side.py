@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeVar
+from typing import Final, Protocol
 
-from beasy_sched.engine.placement import Placement
-from beasy_sched.engine.setup import check_placement
 from beasy_sched.errors import BeasyError, ConfigError, Interrupted
 from beasy_sched.formats.atomic import remove_old, write_atomic
-from beasy_sched.model.restarts import OnKill
-from beasy_sched.outputs.tables import COMPARISON_COLUMNS, Contender, comparison_markdown, conditions
+from beasy_sched.model.choices import OnKill
+from beasy_sched.outputs.tables import Contender, GrowingTable, comparison_markdown, conditions
 from beasy_sched.outputs.verdict import verdict
+from beasy_sched.plugins.campaigns.comparisons.compared_policy import ComparedPolicy
 from beasy_sched.plugins.campaigns.comparisons.days import ComparedDays, DayInputs
 from beasy_sched.plugins.campaigns.comparisons.policy_run import (
     FAILED_LOG_NAME,
@@ -29,75 +26,11 @@ from beasy_sched.plugins.campaigns.comparisons.repeated_command import Commands,
 from beasy_sched.plugins.campaigns.workers import Failure, Task, work_through
 from beasy_sched.plugins.reports.perfect_foresight import yardstick
 from beasy_sched.plugins.reports.run_data import read_energy
-from beasy_sched.policies.registry import make_policy
-from beasy_sched.run.settings import check_needs, read_options
 
 TABLE_NAME: Final = "comparison.md"
 REPORT_NAME: Final = "report.html"
 PATIENCE_S: Final = 60.0
 """Time limit for the processes of a policy to end."""
-_Choice = TypeVar("_Choice", bound=Enum)
-
-
-@dataclass(frozen=True)
-class ComparedPolicy:
-    """A policy to compare, by the name of its row."""
-
-    label: str
-    policy: str
-    arguments: tuple[str, ...] = ()
-    """Options of the policy, as in ``--option NAME=VALUE`` and ``--options JSON``."""
-    placement: Placement | None = None
-    """Placement of the jobs; None: by the policy."""
-    on_kill: OnKill | None = None
-    """Treatment of killed jobs; None: they are lost."""
-
-    @classmethod
-    def of(cls, text: str) -> ComparedPolicy:
-        """Read ``NAME``, or ``NAME OPTION=VALUE ...`` as one string. Raises ValueError.
-
-        ``placement=external`` and ``on_kill=requeue`` are not options of the policy, but of its run.
-        """
-        name, *options = shlex.split(text) or [""]
-        if not name:
-            raise ValueError("expected the name of a policy")
-        placement, on_kill = _setting("placement", Placement, options), _setting("on_kill", OnKill, options)
-        own = (word for each in options for word in ("--option", each))
-        return cls(text, name, tuple(own), placement, on_kill)
-
-    @property
-    def folder_name(self) -> str:
-        """Name of the policy's folder: the label, made safe for a path."""
-        return re.sub(r"[^\w.-]", "_", self.label)
-
-    def check(self, *, site: bool, plan: bool) -> None:
-        """Create the policy, with its options, for a run with or without site and plan. Raises BeasyError."""
-        policy = make_policy(self.policy, self.options())
-        check_needs(policy, self.policy, site=site, plan=plan)
-        if self.placement is not None:
-            check_placement(self.placement, policy, self.policy)
-
-    def options(self) -> dict[str, Any]:
-        """Read the options of the policy. Raises ConfigError and InputError."""
-        given = [*zip(self.arguments[::2], self.arguments[1::2], strict=True)]
-        text = dict(given).get("--options", "{}")
-        return read_options(text, [value for option, value in given if option == "--option"])
-
-
-def _setting(name: str, kind: type[_Choice], options: list[str]) -> _Choice | None:
-    """Remove the setting ``NAME=VALUE`` of a policy's run from its options; return the last value, or None.
-
-    Raises ValueError.
-    """
-    given = [each for each in options if each.startswith(f"{name}=")]
-    if not given:
-        return None
-    options[:] = [each for each in options if each not in given]
-    names = [str(each.value) for each in kind]
-    if (found := given[-1].partition("=")[2]) not in names:
-        expected = " or ".join(names) if len(names) == 2 else f"one of {', '.join(names)}"
-        raise ValueError(f"{name}: found {found!r}, expected {expected}")
-    return kind(found)
 
 
 class RunProgress(Protocol):
@@ -107,7 +40,7 @@ class RunProgress(Protocol):
         """A policy has started."""
 
     def ended(self, policy: str, story: str) -> None:
-        """A policy has ended; ``story`` describes its outcome in one line."""
+        """A policy has ended; ``story`` describes its outcome, in one or more lines."""
 
 
 @dataclass(frozen=True)
@@ -154,13 +87,17 @@ class Comparison:
             raise StepFailed(end.failure, end.exit_code)
         return contender(policy.label, run.folder)
 
-    def run_all(self, inputs: DayInputs, commands: Commands, progress: RunProgress) -> Compared:
+    def run_all(
+        self, inputs: DayInputs, commands: Commands, progress: RunProgress, width: int = 100
+    ) -> Compared:
         """Run all policies, several in parallel; their output is written to a file in the folder of each.
 
-        A policy that fails, or is stopped with the program, is a contender with this problem.
+        A policy that fails, or is stopped with the program, is a contender with this problem. The rows that
+        ``progress`` is given are at most ``width`` long, if possible.
         """
         runs = {policy.label: self._run_of(policy, inputs, commands, logged=True) for policy in self.policies}
         ended: dict[str, Contender] = {}
+        table = GrowingTable([*runs], width)
         stop = None
 
         def tasks() -> Iterator[Task]:
@@ -171,7 +108,7 @@ class Comparison:
         def done(label: str, result: RunEnd | Failure) -> None:
             end = RunEnd(0.0, result.error, 1) if isinstance(result, Failure) else result
             ended[label] = contender(label, runs[label].folder, end.failure)
-            progress.ended(label, _story(ended[label], runs[label], end.duration_s))
+            progress.ended(label, _story(ended[label], runs[label], end.duration_s, table))
 
         try:
             work_through(commands.executor, tasks(), done)
@@ -288,10 +225,8 @@ def _refused(check: tuple[Sequence[ComparedPolicy], bool, bool]) -> list[tuple[s
     return refused
 
 
-def _story(contender: Contender, run: PolicyRun, duration_s: float) -> str:
-    """Return the outcome of a policy in one line."""
+def _story(contender: Contender, run: PolicyRun, duration_s: float, table: GrowingTable) -> str:
+    """Return the outcome of a policy: its row of the table with the duration of its run, or its problem."""
     if contender.problem is not None or contender.summary is None:
         return f"{contender.policy}: {contender.problem}; see {run.folder.name}/{FAILED_LOG_NAME}"
-    shares = {column.name: column.text(contender.summary) for column in COMPARISON_COLUMNS}
-    finished, killed = shares["finished_pct"], shares["killed_pct"]
-    return f"{contender.policy}: {finished} % of the jobs finished, {killed} % killed; {duration_s:.1f} s"
+    return "\n".join(table.lines(contender, f"{duration_s:.1f} s"))

@@ -9,19 +9,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 from beasy_sched.declared import HOSTS, OptionDoc, default_of
 from beasy_sched.errors import Interrupted
 from beasy_sched.extras import require
 from beasy_sched.formats.atomic import write_atomic
-from beasy_sched.formats.file_set import together
-from beasy_sched.formats.reading import read_text
-from beasy_sched.formats.site_file import parse_site, read_site_text
-from beasy_sched.generate.workload import SyntheticOptions
 from beasy_sched.numbers import Range
-from beasy_sched.outputs.files import RunFiles
-from beasy_sched.outputs.tables import Contender
 from beasy_sched.plugins.campaigns.comparisons.days import (
     DayOptions,
     MadeFiles,
@@ -29,15 +23,16 @@ from beasy_sched.plugins.campaigns.comparisons.days import (
     make_folder,
     shipped_site,
 )
-from beasy_sched.plugins.campaigns.comparisons.policy_run import contender
-from beasy_sched.plugins.campaigns.comparisons.repeated_command import Commands, StepFailed
-from beasy_sched.plugins.campaigns.comparisons.side_by_side import RunProgress
-from beasy_sched.plugins.campaigns.workers import Failure, Task, work_through
-from beasy_sched.policies.registry import make_policy
-from beasy_sched.run.in_process import run_in_process
 from beasy_sched.run.settings import ReplanSettings, RunSettings
-from beasy_sched.simulator import Inputs
 from beasy_sched.units import SECONDS_PER_DAY
+
+if TYPE_CHECKING:
+    from beasy_sched.outputs.tables import Contender
+    from beasy_sched.plugins.campaigns.comparisons.repeated_command import Commands
+    from beasy_sched.plugins.campaigns.comparisons.side_by_side import RunProgress
+    from beasy_sched.plugins.campaigns.workers import Failure, Task
+    from beasy_sched.simulator import Inputs
+
 
 YEAR_SERVERS: Final = 20
 YEAR_JOBS_PER_DAY: Final = 100
@@ -82,6 +77,10 @@ class Year(DayOptions):
 
         Raises BeasyError.
         """
+        from beasy_sched.formats.file_set import together
+        from beasy_sched.formats.site_file import parse_site
+        from beasy_sched.policies.registry import make_policy
+
         require("highspy", "beasy-sched[plan]", "planning")
         require("matplotlib", "beasy-sched[plot]", "the figure of a year")
         require("pandas", "beasy-sched[data]", "the table by month")
@@ -113,6 +112,8 @@ class Year(DayOptions):
         )
 
     def _site_text(self) -> str:
+        from beasy_sched.formats.site_file import read_site_text
+
         text = shipped_site("year") if self.site is None else read_site_text(self.site)
         if self.start is None:
             return text
@@ -121,6 +122,8 @@ class Year(DayOptions):
 
     def _workload_arguments(self) -> list[str]:
         """Return the arguments of `generate workload`: the given trace, or a fixed number of jobs per day."""
+        from beasy_sched.generate.workload_options import SyntheticOptions
+
         shared = ["--hosts", str(self.servers), "--seed", str(self.seed)]
         if self.swf is not None:
             return [*self.trace_arguments(self.days), *shared]
@@ -134,6 +137,8 @@ class Year(DayOptions):
 
     def _make_season(self, files: MadeFiles, commands: Commands) -> str:
         """Compute the seasonal plan of hydrogen; return its file. Raises StepFailed."""
+        from beasy_sched.plugins.campaigns.comparisons.repeated_command import StepFailed
+
         inputs = ["-p", files.platform, "-w", files.forecast_workload, "--production", files.forecast_power]
         out = self.out / _SEASON
         command = ["plan", "--season", *inputs, "--site", files.site, "-o", str(out)]
@@ -148,6 +153,10 @@ class Year(DayOptions):
 
         A policy that fails, or is stopped with the program, is a contender with this problem.
         """
+        from beasy_sched.formats.reading import read_text
+        from beasy_sched.plugins.campaigns.comparisons.policy_run import contender
+        from beasy_sched.plugins.campaigns.workers import Failure, work_through
+
         self._show(inputs, commands)
         files = inputs.files
         site_text = read_text(Path(files.site))
@@ -202,6 +211,10 @@ class _YearRun:
 
 def _simulate(run: _YearRun) -> float:
     """Run a policy, in a separate process; return its duration, s. Raises StepFailed and others."""
+    from beasy_sched.outputs.files import RunFiles
+    from beasy_sched.plugins.campaigns.comparisons.repeated_command import StepFailed
+    from beasy_sched.run.in_process import run_in_process
+
     began_s = time.monotonic()
     share = run.folder / SHARE
     run.folder.mkdir(parents=True, exist_ok=True)

@@ -20,7 +20,6 @@ from beasy_sched.cli.options import (
     with_options,
     write_output,
 )
-from beasy_sched.energy.calendar import Calendar
 from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.numbers import Range
 from beasy_sched.units import counted, parse_duration
@@ -75,6 +74,7 @@ def budget(given: _BudgetOptions) -> None:
       beasy-sched simulate -p platform.xml -w workload.json --policy energybud \\
           -O budgets=budget.csv -O period_end=7d
     """
+    from beasy_sched.energy.calendar import Calendar
     from beasy_sched.formats.grid_rates import CARBON, PRICE, RateFile, read_rate
     from beasy_sched.plugins.energy_budget.budget_file import budget_lines, parts_of
     from beasy_sched.plugins.energy_budget.spread import spread

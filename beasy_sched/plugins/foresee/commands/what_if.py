@@ -18,11 +18,12 @@ from beasy_sched.cli.options import (
     write_output,
     written_option,
 )
-from beasy_sched.model.hosts import HostSet
 from beasy_sched.outputs.quantities import parse_moment
 
 
 def _hosts(text: str) -> Any:
+    from beasy_sched.model.hosts import HostSet
+
     return HostSet.parse(text)
 
 
@@ -35,10 +36,10 @@ class _WhatIfOptions(CommandOptions):
         metavar="NAME",
         shell_complete=known_policies,
     )
-    lose: HostSet | None = option(
+    lose: Any = option(  # a `HostSet`, which takes long to import
         "Servers that break down at that time, such as 0-3.", type=parsed(_hosts), metavar="SERVERS"
     )
-    add: HostSet | None = option(
+    add: Any = option(
         "Servers that are put back into service at that time.", type=parsed(_hosts), metavar="SERVERS"
     )
     site: Path | None = option(

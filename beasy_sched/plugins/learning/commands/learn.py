@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -23,8 +23,11 @@ from beasy_sched.cli.options import (
 )
 from beasy_sched.cli.progress import ProgressOptions, progress_bar
 from beasy_sched.plugins.campaigns.commands.campaign import JobsOption, unless_stopped
-from beasy_sched.plugins.learned.features import FEATURES
-from beasy_sched.plugins.learned.model import Model, read_model
+from beasy_sched.plugins.learned.feature_names import FEATURES
+
+if TYPE_CHECKING:
+    from beasy_sched.plugins.learned.model import Model
+
 
 _POLICIES = ("last", "next", "peak", "workload")
 
@@ -146,6 +149,8 @@ def _draw(given: _LearnOptions, model: Model, path: Path) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def show(file: Path, as_json: bool) -> None:
     """Print how a model was trained and which action it prefers in each state."""
+    from beasy_sched.plugins.learned.model import read_model
+
     model = read_model(file)
     if not as_json:
         _show(model)

@@ -11,7 +11,6 @@ import click
 
 from beasy_sched.cli import LazyGroup
 from beasy_sched.cli.findings_table import show_findings
-from beasy_sched.cli.generate import write_platform
 from beasy_sched.cli.generate_workload import (
     CommonOptions,
     missing_walltime,
@@ -28,23 +27,10 @@ from beasy_sched.cli.options import (
     with_options,
 )
 from beasy_sched.declared import made_of
-from beasy_sched.formats.batsim_versions import BatsimFormat
-from beasy_sched.formats.reading import read_plain_bytes
-from beasy_sched.generate.workload import ProfileType
-from beasy_sched.plugins.slurm.cluster_check import (
-    cluster_facts,
-    cluster_findings,
-    hold_script,
-    look_at_cluster,
-)
-from beasy_sched.plugins.slurm.job_history import (
-    HistoryOptions,
-    moment_s,
-    read_history,
-    workload_from_history,
-)
+from beasy_sched.generate.workload_options import ProfileType
+from beasy_sched.model.choices import BatsimFormat
+from beasy_sched.plugins.slurm.history_options import HistoryOptions
 from beasy_sched.plugins.slurm.live_settings import Mode
-from beasy_sched.plugins.slurm.nodes_only_check import look_at_low, offering_checks, offering_facts
 from beasy_sched.plugins.slurm.partition_platform import (
     ServerRule,
     cluster_platform,
@@ -52,7 +38,6 @@ from beasy_sched.plugins.slurm.partition_platform import (
     parse_rule,
     read_nodes_file,
 )
-from beasy_sched.plugins.slurm.slurm_commands import Slurm
 
 _COMMANDS: Final = {
     "import": __name__,
@@ -82,6 +67,8 @@ def _partition(help: str) -> Any:
 
 def _checked_moment(text: str) -> str:
     """Check a time, which is passed to sacct unchanged."""
+    from beasy_sched.plugins.slurm.job_history import moment_s
+
     moment_s(text)
     return text
 
@@ -132,6 +119,10 @@ def import_(given: _ImportOptions) -> None:
           JobID,Partition,State,Submit,Start,End,Elapsed,Timelimit,NNodes,NodeList > jobs.txt
     Without SLURM_TIME_FORMAT=%s, times are local times of this computer (set by TZ=Europe/Berlin).
     """
+    from beasy_sched.formats.reading import read_plain_bytes
+    from beasy_sched.plugins.slurm.job_history import moment_s, read_history, workload_from_history
+    from beasy_sched.plugins.slurm.slurm_commands import Slurm
+
     given.reference_speed_flops, speed_source = reference_speed_of(
         given.reference_speed_flops, given.reference
     )
@@ -191,6 +182,9 @@ def platform(given: _ClusterPlatformOptions) -> None:
       scontrol show nodes --json > nodes.json                      # on the cluster
       beasy-sched slurm platform --file nodes.json --server gros -o platform.xml
     """
+    from beasy_sched.cli.generate import write_platform
+    from beasy_sched.plugins.slurm.slurm_commands import Slurm
+
     nodes = Slurm().nodes() if given.file is None else read_nodes_file(given.file)
     built = cluster_platform(of_partition(nodes, given.partition), given.servers, one_pstate=given.one_pstate)
     write_platform(built, given.output, quiet=given.quiet)
@@ -234,6 +228,15 @@ def check(context: click.Context, given: _ClusterCheckOptions) -> None:
     beasy-sched slurm check --partition main --script > /etc/slurm/job_submit.lua
     beasy-sched slurm check --partition main --mode nodes-only
     """
+    from beasy_sched.plugins.slurm.cluster_check import (
+        cluster_facts,
+        cluster_findings,
+        hold_script,
+        look_at_cluster,
+    )
+    from beasy_sched.plugins.slurm.nodes_only_check import look_at_low, offering_checks, offering_facts
+    from beasy_sched.plugins.slurm.slurm_commands import Slurm
+
     if given.script:
         if given.partition is None:
             raise click.UsageError("--script requires --partition NAME.")

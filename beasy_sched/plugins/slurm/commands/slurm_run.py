@@ -7,7 +7,7 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 import msgspec
@@ -32,12 +32,9 @@ from beasy_sched.cli.options import (
     with_options_of_plugins,
 )
 from beasy_sched.declared import made_of
-from beasy_sched.energy.site import Site
-from beasy_sched.engine.power_side import EnergySource
 from beasy_sched.errors import ConfigError
 from beasy_sched.formats.run_files import OF_SCHEDULER
-from beasy_sched.formats.simgrid_xml import read_simgrid_platform
-from beasy_sched.formats.site_file import parse_site
+from beasy_sched.model.choices import EnergySource
 from beasy_sched.plugins.slurm.live_settings import (
     MODEL,
     LiveSettings,
@@ -47,10 +44,13 @@ from beasy_sched.plugins.slurm.live_settings import (
     Order,
     read_on_kill,
 )
-from beasy_sched.run.following import live_followers_of
 from beasy_sched.run.settings import RunSettings
 from beasy_sched.signals import ENDING_SIGNALS
 from beasy_sched.units import parse_duration
+
+if TYPE_CHECKING:
+    from beasy_sched.energy.site import Site
+
 
 _DURATION: Final = parsed(parse_duration)
 
@@ -103,9 +103,11 @@ def run(how: RunOptions, follow: FollowOptions, given: _LiveOptions, *of_plugins
     \b
     beasy-sched slurm run --shadow -P main -p nodes.xml --policy easy -o out/shadow
     """
+    from beasy_sched.formats.simgrid_xml import read_simgrid_platform
     from beasy_sched.outputs.files import RunFiles
     from beasy_sched.outputs.tables import print_summary
     from beasy_sched.plugins.slurm.live import LiveRun
+    from beasy_sched.run.following import live_followers_of
 
     def warn(text: str) -> None:
         print_line(f"warning: {text}")
@@ -148,6 +150,7 @@ def _settings_of(
     how: RunOptions, follow: FollowOptions, given: _LiveOptions
 ) -> tuple[RunSettings, LiveSettings]:
     """Read the files that the options name. Raises ConfigError and InputError."""
+    from beasy_sched.formats.site_file import parse_site
     from beasy_sched.plugins.slurm.live import live_windows, placed_by_slurm, with_lives
 
     how.energy = EnergySource.MODEL if given.meter == MODEL else EnergySource.BATSIM
@@ -165,6 +168,7 @@ def _settings_of(
 
 def _check_together(how: RunOptions, given: _LiveOptions, site: Site | None) -> None:
     """Raise ConfigError for options that require or exclude others."""
+
     if given.meter != MODEL and not given.act:
         raise ConfigError(
             "--meter requires --act: with --shadow, measured power does not follow the simulated decisions"
