@@ -176,6 +176,14 @@ def _moment(text: str) -> str:
     return moment.isoformat()
 
 
+def _hours(text: str) -> tuple[int, int]:
+    """Read two local hours, such as ``22-6``."""
+    first, dash, last = text.partition("-")
+    if not (dash and first.strip().isdecimal() and last.strip().isdecimal()):
+        raise ValueError(f"found {text!r}, expected two hours, such as 22-6")
+    return int(first), int(last)
+
+
 def _grid(text: str) -> float:
     """Read the largest power from the grid; ``unlimited`` is infinity."""
     return math.inf if text == "unlimited" else _size(text)
@@ -200,6 +208,13 @@ class _SiteOptions(CommandOptions):
     fuel_cell_kw: float | None = option_of(SiteSizes, "fuel_cell_kw", metavar="KW")
     grid_kw: float = _size_option("grid_kw", "KW|unlimited|none", _grid)
     price_per_kwh: float | None = option_of(SiteSizes, "price_per_kwh", "--price", metavar="EUR")
+    charge_hours: tuple[int, int] | None = option_of(
+        SiteSizes, "charge_hours", type=parsed(_hours), metavar="FROM-TO"
+    )
+    peak_kw: float | None = option_of(SiteSizes, "peak_kw", metavar="KW")
+    peak_price_per_kw: float | None = option_of(SiteSizes, "peak_price_per_kw", "--peak-price", metavar="EUR")
+    target_band_pct: float | None = option_of(SiteSizes, "target_band_pct", "--target-band", metavar="PCT")
+    pue: float | None = option_of(SiteSizes, "pue", metavar="PUE")
     base_kw: float = option_of(SiteSizes, "base_kw", metavar="KW")
     step_s: float = option_of(SiteSizes, "step_s", "--step", metavar="S")
     window_h: float = option_of(SiteSizes, "window_h", metavar="H")
@@ -212,7 +227,7 @@ class _SiteOptions(CommandOptions):
 @click.command()
 @with_options(_SiteOptions)
 def site(given: _SiteOptions) -> None:
-    """Write a commented site file: battery, hydrogen, grid, steps, guard.
+    """Write a commented site file: battery, hydrogen, grid, cooling, steps, guard.
 
     Optional sections are included as comments.
 
@@ -221,6 +236,8 @@ def site(given: _SiteOptions) -> None:
       beasy-sched generate site --battery-kwh 60 --hydrogen-kg 10 -o hydrogen.toml
       beasy-sched generate site --battery-kwh none --grid-kw unlimited --price 0.13 \\
           --start 2024-07-01T00:00:00+02:00 -o grid.toml
+      beasy-sched generate site --battery-kwh 8 --grid-kw 2.4 --charge-hours 22-6 --peak-price 12 \\
+          --pue 1.25 --start 2024-07-01T00:00:00+02:00 -o rules.toml
       beasy-sched check --site site.toml
     """
     from beasy_sched.formats.site_file import parse_site

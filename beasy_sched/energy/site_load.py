@@ -49,6 +49,8 @@ class Course:
 
     rate: Rate
     known: LoadKnown = LoadKnown.YESTERDAY
+    dated: bool = True
+    """Whether its times are dates; False: they count from time 0 of the run, whenever it is."""
     _tables: dict[float, StepTable] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def mean(self, start_s: float, end_s: float) -> float:

@@ -307,7 +307,7 @@ class BatteryLifePart(_SummarySection):
 
 
 class GridTerms(_SummarySection, kw_only=True):
-    """Terms of grid and battery, from which `compare` and `report` compute the perfect foresight."""
+    """Terms of grid and battery: for the perfect foresight of `compare` and `report`, and for `explain`."""
 
     capacity_j: Number
     min_j: Number
@@ -330,6 +330,10 @@ class GridTerms(_SummarySection, kw_only=True):
     peak_zone: str | None = None
     """Time zone of the months; None: the offset of the site's start."""
     window_s: Number
+    rests_up_to_per_kwh: Number | None = None
+    """Import price up to which the battery rests; None: it never does."""
+    defended_w: Number | None = None
+    """Import that the battery defends, W; None: none."""
 
 
 class GridPart(_SummarySection):

@@ -96,7 +96,7 @@ def services_of(given: str | ServicesFile, calendar: Calendar | None, folder: Pa
     starts_s, values = _on_the_clock(series, POWER, "load.series", calendar, dated=dated)
     is_line = source.between == "line"
     rate: Rate = Line(starts_s, values) if is_line else _held(starts_s, values, series.interval_s)
-    return Course(rate, source.known)
+    return Course(rate, source.known, dated=dated)
 
 
 def _held(starts_s: FloatArray, values: FloatArray, interval_s: float) -> Signal:

@@ -89,6 +89,41 @@ class SiteSizes:
         ),
     ] = None
     base_kw: Annotated[float, OptionDoc("constant base load besides the servers", range=Range(0))] = 0.0
+    pue: Annotated[
+        float | None,
+        OptionDoc(
+            "power of servers and cooling, divided by that of the servers. For a table by outside"
+            " temperature, change the file",
+            range=Range(1, 5),
+        ),
+    ] = None
+    charge_hours: Annotated[
+        tuple[int, int] | None,
+        OptionDoc(
+            "local hours in which the grid charges the battery; requires --grid-kw and --start. For a limit"
+            " of price or carbon intensity, change the file"
+        ),
+    ] = None
+    peak_kw: Annotated[
+        float | None,
+        OptionDoc(
+            "import that the battery defends: the grid serves up to it; requires --grid-kw",
+            range=ABOVE_0,
+        ),
+    ] = None
+    peak_price_per_kw: Annotated[
+        float | None,
+        OptionDoc(
+            "price of a kW of the highest mean import of 15 minutes, EUR; requires --grid-kw", range=Range(0)
+        ),
+    ] = None
+    target_band_pct: Annotated[
+        float | None,
+        OptionDoc(
+            "percentage points on both sides of the target within which an end counts as on target",
+            range=_PCT,
+        ),
+    ] = None
     step_s: Annotated[float, OptionDoc("length of a step", range=ABOVE_0)] = 300.0
     window_h: Annotated[float, OptionDoc("length of a window", range=ABOVE_0)] = 72.0
     start: Annotated[
@@ -119,9 +154,9 @@ def site_text(sizes: SiteSizes) -> str:
 
 def _check(sizes: SiteSizes) -> None:
     needs = {
-        "battery_kwh": ("charge_kw", "discharge_kw"),
+        "battery_kwh": ("charge_kw", "discharge_kw", "charge_hours", "peak_kw", "target_band_pct"),
         "hydrogen_kg": ("electrolyzer_kw", "fuel_cell_kw"),
-        "grid_kw": ("price_per_kwh",),
+        "grid_kw": ("price_per_kwh", "charge_hours", "peak_kw", "peak_price_per_kw"),
     }
     for size, others in needs.items():
         lone = next((name for name in others if getattr(sizes, name) is not None), None)
@@ -129,10 +164,19 @@ def _check(sizes: SiteSizes) -> None:
             raise ConfigError(f"{_flag(lone)} requires {_flag(size)}")
     if sizes.price_per_kwh is not None and sizes.start is None:
         raise ConfigError("--price requires --start, such as --start 2024-07-01T00:00:00+02:00")
+    if sizes.charge_hours is not None and sizes.start is None:
+        raise ConfigError("--charge-hours requires --start, such as --start 2024-07-01T00:00:00+02:00")
+
+
+_FLAGS: Final = {
+    "price_per_kwh": "--price",
+    "peak_price_per_kw": "--peak-price",
+    "target_band_pct": "--target-band",
+}
 
 
 def _flag(name: str) -> str:
-    return "--price" if name == "price_per_kwh" else f"--{name.replace('_', '-')}"
+    return _FLAGS.get(name, f"--{name.replace('_', '-')}")
 
 
 def _values(sizes: SiteSizes) -> dict[str, dict[str, Any]]:
@@ -151,6 +195,7 @@ def _values(sizes: SiteSizes) -> dict[str, dict[str, Any]]:
             "discharge_limit_kw": _or(sizes.discharge_kw, _DISCHARGE_PER_H * sizes.battery_kwh),
             "soc_start_pct": sizes.soc_start_pct,
             "soc_target_pct": target_pct,
+            **({} if sizes.target_band_pct is None else {"target_band_pct": sizes.target_band_pct}),
         }
     if sizes.hydrogen_kg:
         electrolyzer_kw = _or(sizes.electrolyzer_kw, _ELECTROLYZER_KW_PER_KG * sizes.hydrogen_kg)
@@ -164,19 +209,33 @@ def _values(sizes: SiteSizes) -> dict[str, dict[str, Any]]:
         }
     if sizes.grid_kw:
         limit = {"import_limit_kw": sizes.grid_kw} if sizes.grid_kw < math.inf else {}
-        values["grid"] = {**limit, "export": "none", "currency": "EUR"}
+        values["grid"] = {**limit, "export": "none", "currency": "EUR", **_grid_rules(sizes)}
     if sizes.price_per_kwh is not None:
         values["grid.tariff"] = {"hours": [0, 24], "per_kwh": sizes.price_per_kwh}
     if sizes.base_kw:
         values["load"] = {"base_kw": sizes.base_kw}
+    if sizes.pue is not None:
+        values["cooling"] = {"pue": sizes.pue}
     return values
+
+
+def _grid_rules(sizes: SiteSizes) -> dict[str, Any]:
+    """Return the fields of the grid for the battery and the peak."""
+    rules: dict[str, Any] = {}
+    if sizes.charge_hours is not None:
+        rules["charge"] = {"hours": [*sizes.charge_hours]}
+    if sizes.peak_kw is not None:
+        rules |= {"battery": "shave", "peak_kw": sizes.peak_kw}
+    if sizes.peak_price_per_kw is not None:
+        rules["peak_per_kw"] = sizes.peak_price_per_kw
+    return rules
 
 
 def _or(given: float | None, otherwise: float) -> float:
     return otherwise if given is None else given
 
 
-_OPTIONAL: Final = {"grid", "grid.tariff", "load"}
+_OPTIONAL: Final = {"grid", "grid.tariff", "load", "cooling"}
 """Sections that are comments in the program's file, and of which the fields that are not given stay comments,
 as in the sections that are not."""
 
@@ -209,7 +268,10 @@ def _comment(name: str, given: dict[str, Any]) -> str | None:
     """Return the comment of a field whose comment in the program's file depends on its value there."""
     if name in ("charge_limit_kw", "discharge_limit_kw"):
         return f"{given[name] / given['capacity_kwh']:.3g} of the capacity an hour"
-    return "all hours; months = [6, 7, 8, 9] limits it to these" if name == "hours" else None
+    return {
+        "hours": "all hours; months = [6, 7, 8, 9] limits it to these",
+        "pue": "or by outside temperature: [[-10, 1.06], [25, 1.25]]",
+    }.get(name)
 
 
 def _line(text: str, comment: str | None) -> str:
@@ -219,6 +281,8 @@ def _line(text: str, comment: str | None) -> str:
 def _toml(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{name} = {_toml(each)}' for name, each in value.items())} }}"
     if isinstance(value, list):
         return f"[{', '.join(map(_toml, value))}]"
     return f'"{value}"' if isinstance(value, str) else f"{value:.12g}"

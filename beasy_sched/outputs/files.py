@@ -329,6 +329,8 @@ class RunFiles:
         self._plans: PlansOfRun | None = None
         self._folder: HeldFolder | None = None
         """Folder of the prefix; None without a prefix."""
+        self._created: list[Path] = []
+        """Folders created for the files."""
         self._traced = 0
         """Number of rows of the energy trace that have been written."""
         self._sources: Collection[str] = ()
@@ -340,9 +342,9 @@ class RunFiles:
         self._tracer: SimulatorFiles | None = None
         try:
             if prefix is not None:
-                _check(Path(prefix).parent)
+                self._created += _check(Path(prefix).parent)
             if record is not None and (record.is_file() or not record.exists()):  # not a device or pipe
-                _check(record.parent)
+                self._created += _check(record.parent)
             if prefix is not None:
                 self._open(prefix, decisions=decisions)
             if record is not None:
@@ -490,7 +492,7 @@ class RunFiles:
         )
 
     def discard(self) -> None:
-        """Discard unfinished files."""
+        """Discard unfinished files, and the folders created for them that are empty."""
         self._set.discard()
         for part in (self.log, self.recording, self._trace, self._plans, self._summary):
             if part is not None:
@@ -498,6 +500,9 @@ class RunFiles:
         self._plans = None
         if self._folder is not None:
             self._folder.close()
+        for folder in self._created:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
 
     def _keep(self, failures: Failures, part: PartFile, name: str, text: Callable[[], str] = str) -> None:
         with failures.noted("a file of the run"):
@@ -505,13 +510,18 @@ class RunFiles:
             self._set.add(part, path_of(self.prefix or "", FAILED + name))
 
 
-def _check(folder: Path) -> None:
-    """Create ``folder`` if it is missing, and check that it is writable. Raises ConfigError."""
+def _check(folder: Path) -> list[Path]:
+    """Create ``folder`` if it is missing, and check that it is writable. Raises ConfigError.
+
+    Returns the folders that it created, the innermost first.
+    """
+    missing = [each for each in (folder, *folder.parents) if not each.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
         raise ConfigError(f"cannot write to {folder}: {error.strerror or error}") from None
+    return missing
 
 
 def recover(prefix: str) -> list[Path]:

@@ -410,8 +410,9 @@ def _add_contents(part: GridPart, power: PowerSide, contents: BatteryContents) -
 
 
 def _grid_terms(site: Site, grid: Grid) -> GridTerms:
-    """Return the terms of grid and battery for the perfect foresight."""
-    battery, peak = site.storage.battery, grid.peak
+    """Return the terms of grid and battery."""
+    battery, peak, rules = site.storage.battery, grid.peak, grid.rules
+    rest = None if rules is None else rules.rest
     zone = None if peak is None or peak.calendar is None else getattr(peak.calendar.zone, "key", None)
 
     def limit(power_w: float) -> float | None:
@@ -434,6 +435,8 @@ def _grid_terms(site: Site, grid: Grid) -> GridTerms:
         peak_period=None if peak is None else peak.period.value,
         peak_zone=zone,
         window_s=site.window_s,
+        rests_up_to_per_kwh=None if rest is None else math.nextafter(rest.limit, -math.inf),
+        defended_w=None if rules is None else rules.peak_w,
     )
 
 

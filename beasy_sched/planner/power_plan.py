@@ -20,7 +20,12 @@ import numpy as np
 from msgspec import UNSET, UnsetType
 
 from beasy_sched.arrays import FloatArray, IntArray
-from beasy_sched.energy.devices.battery import BatterySpec
+from beasy_sched.energy.devices.battery import (
+    BatterySpec,
+    charge_power_limit,
+    charge_power_wanted,
+    energy_after_step,
+)
 from beasy_sched.energy.devices.device import Device, Flows, Linear
 from beasy_sched.energy.devices.hydrogen import HydrogenSpec
 from beasy_sched.energy.grid_charging import GridCharge
@@ -321,7 +326,7 @@ def store_surplus(problem: PowerProblem, plan: PowerPlan) -> PowerPlan:
     """Charge power beyond the demand (or the sleep floor), as far as the battery can take it.
 
     This is `Surplus.STORE`. The battery is never below the plan's own level at any step, so that every
-    discharge stays possible and no shortfall grows.
+    discharge stays possible and no shortfall grows. Energy stored so replaces a planned charge from the grid.
     """
     served_w = np.minimum(np.maximum(problem.load_w, problem.floors_w), plan.produced_w)
     cooled = problem.site_load.cooled
@@ -329,10 +334,43 @@ def store_surplus(problem: PowerProblem, plan: PowerPlan) -> PowerPlan:
     discharge_w = np.where(surplus_w > 0.0, 0.0, -surplus_w)
     wanted_w = np.where(surplus_w < 0.0, 0.0, surplus_w)
     battery, start_j = problem.storage.battery, problem.start_state.battery_j
+    if plan.grid_charge_w is not UNSET and plan.import_w is not UNSET:
+        produced_w = wanted_w - plan.grid_charge_w
+        spare_w = plan.with_others(plan.renew_w + plan.fuel_cell_w - plan.electrolyzer_w)
+        produced_w = np.clip(np.minimum(produced_w, spare_w), 0.0, None)
+        wanted_w, charged_w = _least_grid_charge(problem, plan, plan.grid_charge_w, produced_w, discharge_w)
+        import_w = plan.import_w - (plan.grid_charge_w - charged_w)
+        plan = replace(plan, grid_charge_w=charged_w, import_w=np.maximum(import_w, 0.0))
     charge_w, discharge_w, battery_j = battery.exact(start_j, wanted_w, discharge_w, problem.step_s)
     stored = replace(plan, charge_w=charge_w, discharge_w=discharge_w, battery_j=battery_j)
     _put_on_bounds(stored, problem)
     return stored
+
+
+def _least_grid_charge(
+    problem: PowerProblem,
+    plan: PowerPlan,
+    planned_w: FloatArray,
+    produced_w: FloatArray,
+    discharge_w: FloatArray,
+) -> tuple[FloatArray, FloatArray]:
+    """Return the charge in all, and its part from the grid, W by step, that keep the plan's levels.
+
+    The battery takes ``produced_w`` (W) of production first, as far as it can. The grid then charges it only
+    up to the plan's own level, and at most by ``planned_w`` (W), its charge in the plan.
+    """
+    battery, level_j, step_s = problem.storage.battery, problem.start_state.battery_j, problem.step_s
+    charge_w, charged_w = np.zeros(problem.steps), np.zeros(problem.steps)
+    steps = zip(planned_w.tolist(), produced_w.tolist(), discharge_w.tolist(), strict=True)
+    for step, (from_grid_w, offered_w, drawn_w) in enumerate(steps):
+        most_w = charge_power_limit(battery, level_j, step_s)
+        taken_w = min(offered_w, most_w)
+        if from_grid_w > 0.0:
+            wanted_w = charge_power_wanted(battery, level_j, step_s, float(plan.battery_j[step + 1]))
+            charged_w[step] = max(0.0, min(from_grid_w, wanted_w - taken_w, most_w - taken_w))
+        charge_w[step] = taken_w + charged_w[step]
+        level_j = energy_after_step(battery, level_j, float(charge_w[step]), drawn_w, step_s)
+    return charge_w, charged_w
 
 
 _NEGLIGIBLE = 1e-6
@@ -495,7 +533,7 @@ def plan_power(
         plain = run.model if switches == NO_EXCLUSIONS else None
         switches = needed
     plan = plan_of(run.model, run.incumbent)
-    if problem.surplus is Surplus.STORE and problem.grid_charge is None:
+    if problem.surplus is Surplus.STORE:
         plan = store_surplus(problem, plan)
     too_much_w = np.maximum(plan.produced_w - problem.most_w, 0.0)
     plan = replace(plan, curtailed_w=problem.site_load.cooled(too_much_w))

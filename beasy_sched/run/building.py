@@ -59,10 +59,10 @@ def build_session(
     check_needs(policy, settings.policy, site=settings.site is not None, plan=planned)
     check(settings)
     site = None if settings.site is None else parse_site(settings.site, settings.site_name)
-    if site is not None and (short := rates_too_short(site, site.window_s * settings.windows)) is not None:
-        raise InputError(settings.site_name, short.text)
     if site is not None and site_now is not None:
         site = site_now(site)
+    if site is not None and (short := rates_too_short(site, site.window_s * settings.windows)) is not None:
+        raise InputError(settings.site_name, short.text)
     if settings.plan is not None and site is None:
         raise ConfigError("a plan requires a site: pass --site FILE")
     if settings.plan is not None and plans is None:

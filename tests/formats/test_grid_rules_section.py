@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import pytest
 
@@ -172,14 +171,3 @@ def test_a_mistake_has_one_message(case: str) -> None:
     assert str(caught.value).startswith("site.toml: ")
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_a_mistake_writes_nothing(tmp_path: Path) -> None:
-    from command_line import exit_code
-
-    path, out = tmp_path / "site.toml", tmp_path / "out"
-    path.write_text("[grid]\ncharge = { hours = [0, 5] }\n")
-    (tmp_path / "w.json").write_text('{"nb_res": 1, "jobs": [], "profiles": {}}')
-    code = exit_code("simulate", "-w", str(tmp_path / "w.json"), "--site", str(path), "-o", str(out / "run"))
-    assert code == 2
-    assert not out.exists()

@@ -11,6 +11,8 @@ from command_line import exit_code
 from hypothesis import given
 from hypothesis import strategies as st
 
+from beasy_sched.energy.grid import Announced
+from beasy_sched.energy.grid_charging import grid_use
 from beasy_sched.energy.site import GuardMode
 from beasy_sched.errors import ConfigError
 from beasy_sched.formats.site_file import default_site, default_site_text, parse_site, read_site
@@ -76,6 +78,28 @@ def test_comments_fit_the_values():
     assert max(map(len, text.splitlines())) <= 115
 
 
+def test_rules_of_the_grid_cooling_and_a_band():
+    sizes = SiteSizes(
+        grid_kw=2.4,
+        start=START,
+        charge_hours=(22, 6),
+        peak_kw=1.8,
+        peak_price_per_kw=12.0,
+        pue=1.25,
+        target_band_pct=3.0,
+    )
+    site = parse_site(site_text(sizes))
+    grid = site.grid
+    assert grid is not None
+    assert grid.rules is not None
+    assert grid.peak is not None
+    assert (grid.rules.peak_w, grid.rules.rest, grid.peak.per_kw) == (1800.0, None, 12.0)
+    nights = [grid_use(grid, 3600.0 * hour, 300.0, Announced()).charge_w > 0.0 for hour in (5, 6, 21, 22)]
+    assert nights == [True, False, False, True]
+    assert site.load_during(0.0, 300.0).pue == 1.25
+    assert site.storage.battery.target_band_pct == 3.0
+
+
 @pytest.mark.parametrize(
     ("sizes", "told"),
     [
@@ -83,6 +107,11 @@ def test_comments_fit_the_values():
         ({"fuel_cell_kw": 3.0}, "--fuel-cell-kw requires --hydrogen-kg"),
         ({"price_per_kwh": 0.1}, "--price requires --grid-kw"),
         ({"price_per_kwh": 0.1, "grid_kw": 1.0}, "--price requires --start"),
+        ({"charge_hours": (0, 5)}, "--charge-hours requires --grid-kw"),
+        ({"charge_hours": (0, 5), "grid_kw": 1.0}, "--charge-hours requires --start"),
+        ({"peak_kw": 1.0, "battery_kwh": 0.0}, "--peak-kw requires --battery-kwh"),
+        ({"peak_price_per_kw": 1.0}, "--peak-price requires --grid-kw"),
+        ({"target_band_pct": 1.0, "battery_kwh": 0.0}, "--target-band requires --battery-kwh"),
     ],
 )
 def test_sizes_of_what_is_not_there(sizes, told):
@@ -111,6 +140,9 @@ def test_the_command(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
         (["--start", "2024-07-01"], "expected a time with its offset from UTC"),
         (["--grid-kw", "much"], "expected a number, 0 or more, or none"),
         (["--window-h", "0.01"], "time.window_h"),
+        (["--pue", "0.9"], "found '0.9', expected a number from 1 to 5"),
+        (["--charge-hours", "night"], "found 'night', expected two hours, such as 22-6"),
+        (["--charge-hours", "5-5", "--grid-kw", "1", "--start", START], "grid.charge.hours: found [5, 5]"),
     ],
 )  # fmt: skip
 def test_what_makes_no_sense(arguments, told, tmp_path: Path, capfd: pytest.CaptureFixture[str]):

@@ -12,7 +12,7 @@ from planner.test_power_random import random_problem
 from beasy_sched.energy.grid_charging import GridCharge
 from beasy_sched.planner.plan import INFEASIBLE
 from beasy_sched.planner.power_plan import GRID_CHARGE, plan_power
-from beasy_sched.planner.power_problem import PowerProblem, power_violations
+from beasy_sched.planner.power_problem import PowerProblem, Surplus, power_violations
 from beasy_sched.units import kwh_to_j
 
 pytest.importorskip("highspy", reason="planning needs the HiGHS solver")
@@ -65,6 +65,40 @@ def test_the_exclusion_is_added_only_if_it_is_broken() -> None:
     free = plan_power(replace(case, grid_charge=charges(5.0, 5.0, 0.0))).plan
     assert free is not None
     assert free.relax_factor < decision.plan.relax_factor
+
+
+def test_production_beyond_the_demand_replaces_a_charge_from_the_grid() -> None:
+    """With `Surplus.STORE`, the first step's surplus is stored, whatever the grid may do."""
+    spec = battery(10.0, soc_start_pct=0.0)
+    case = problem(
+        [0.5, 0.5, 3.0], [2.5, 0, 0], spec, import_limit_w=1500.0, grid_charge=charges(1.5, 1.5, 0)
+    )
+    plan = plan_power(replace(case, surplus=Surplus.STORE)).plan
+    assert plan is not None
+    assert plan.charge_w.tolist() == pytest.approx([2000.0, 0.0, 0.0])
+    assert plan.grid_charge_w.tolist() == pytest.approx([0.0, 0.0, 0.0])
+    assert plan.relax_factor == 0.0
+    limit = {"import_limit_w": 1400.0, "grid_charge": charges(0, 1.4, 0)}
+    plan = plan_power(problem([0, 0.5, 3.0], [1.0, 0, 0], spec, surplus=Surplus.STORE, **limit)).plan
+    assert plan is not None
+    assert plan.charge_w.tolist() == pytest.approx([1000.0, 600.0, 0.0])
+    assert plan.grid_charge_w.tolist() == pytest.approx([0.0, 600.0, 0.0])
+    assert plan.import_w.tolist() == pytest.approx([0.0, 1100.0, 1400.0])
+    assert plan.relax_factor == 0.0
+
+
+@pytest.mark.sampled(10)
+@pytest.mark.parametrize("seed", range(40))
+def test_storing_surplus_costs_nothing_and_imports_no_more(seed: int) -> None:
+    case = replace(random_charging(seed), surplus=Surplus.ENVELOPE)
+    plain, stored = plan_power(case).plan, plan_power(replace(case, surplus=Surplus.STORE)).plan
+    if plain is None or stored is None:
+        assert plain is stored
+        return
+    slack_j = 1e-6 * (case.storage.battery.capacity_j + stored.scale_w * case.step_s)
+    assert (stored.battery_j >= plain.battery_j - slack_j).all()
+    assert (stored.import_w <= plain.import_w + 1e-6 * stored.scale_w).all()
+    assert (stored.shortfall_w <= plain.shortfall_w + 1e-6 * stored.scale_w).all()
 
 
 def random_charging(seed: int) -> PowerProblem:

@@ -117,8 +117,11 @@ def test_the_examples_of_the_default_site(tmp_path: Path) -> None:
     """Its comments are a site with everything: take off their signs, and it is read."""
     text = re.sub(r"^# (?=\[|[a-z_]+ = )", "", default_site_text(), flags=re.MULTILINE)
     (tmp_path / "carbon.csv").write_text("time,g_per_kwh\n2010-07-12T13:00Z,300\n2010-07-12T14:00Z,310\n")
+    for name, column in (("services", "power_w"), ("weather", "T2M")):
+        (tmp_path / f"{name}.csv").write_text(f"time,{column}\n2010-07-12T13:00Z,30\n2010-07-12T14:00Z,31\n")
     site = parse_site(text, tmp_path / "site.toml")
     assert site.grid is not None
+    assert None not in (site.cooling, site.services, site.grid.rules, site.grid.peak)
     assert None not in (site.grid.price, site.grid.carbon, site.storage.hydrogen, site.calendar)
     assert site.base_w == 85.0
     plain = default_site()

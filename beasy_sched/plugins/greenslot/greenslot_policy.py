@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from beasy_sched.arrays import FloatArray
 from beasy_sched.engine.actions import Action, Compensate, FactDict, Facts, Postpone, Reject
@@ -33,6 +34,7 @@ from beasy_sched.plugins.greenslot.dispatch import (
     unkept_deadlines,
 )
 from beasy_sched.plugins.greenslot.greenslot_words import GREENSLOT_WORDS, STARTED_FOR, TIGHTENED
+from beasy_sched.plugins.greenslot.peak_prices import SlotPeaks, charges_ahead
 from beasy_sched.plugins.greenslot.planning import (
     LOWEST_WINDOW,
     QueuedTask,
@@ -41,7 +43,7 @@ from beasy_sched.plugins.greenslot.planning import (
     TaskPlan,
     plan_round,
 )
-from beasy_sched.plugins.greenslot.slots import RunningTask, SlotPeaks, Slots
+from beasy_sched.plugins.greenslot.slots import RunningTask, Slots
 from beasy_sched.units import SECONDS_PER_HOUR
 
 
@@ -266,7 +268,7 @@ class GreenSlot(Policy):
             predicted_w[0] = view.budget.renew_w
         grid = None if site is None else site.grid
         site_load = None if site is None else site.load_ahead(view.now, self._edges_s(now_s))
-        return Slots.predicted(
+        slots = Slots.predicted(
             now_s,
             options.slot_s,
             predicted_w,
@@ -279,19 +281,28 @@ class GreenSlot(Policy):
             running=[self._running(view, job) for job in view.running.values()],
             daylight=daylight,
             import_limit_w=0.0 if grid is None else grid.import_limit_w,
-            peaks=self._peaks(view, now_s),
         )
+        peaks = self._peaks(view, now_s, slots, None if site_load is None else site_load.pue)
+        return slots if peaks is None else replace(slots, peaks=peaks)
 
-    def _peaks(self, view: View, now_s: float) -> SlotPeaks | None:
-        """Return the price of the highest import, and the highest so far; None without a price."""
+    def _peaks(self, view: View, now_s: float, slots: Slots, pue: FloatArray | None) -> SlotPeaks | None:
+        """Return the price of the highest import, the highest so far, and the charge of the battery that the
+        grid is expected to give in addition to ``slots``, with the running jobs; None without a price.
+        """
         meter = view.peaks
         if meter is None or not self._weights.price or not meter.price.per_kw:
             return None
         starts_s = (now_s + self.options.slot_s * np.arange(self._size)).tolist()
+        site, state, charges = view.site, view.storage_state, None
+        if site is not None and site.grid is not None and state is not None:
+            net_w = slots.net_j / slots.slot_s if pue is None else slots.net_j / slots.slot_s * pue
+            charges = charges_ahead(site.grid, site.storage, state, net_w, view.now, self._edges_s(now_s))
         return SlotPeaks(
             self._weights.price * meter.price.per_kw,
             np.array([meter.peak_at_w(start_s) for start_s in starts_s]),
             np.array([meter.period_at(start_s) for start_s in starts_s]),
+            pue,
+            charges,
         )
 
     def _prices(self, view: View, now_s: float) -> FloatArray:

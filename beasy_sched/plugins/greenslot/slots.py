@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from beasy_sched.arrays import BoolArray, FloatArray, IntArray
 from beasy_sched.model.workflow import whole_slots
+from beasy_sched.plugins.greenslot.peak_prices import PeakCosts, SlotPeaks
 from beasy_sched.units import JOULES_PER_KWH, TIME_TOLERANCE_S
 
 ENERGY_TOLERANCE: Final = 1e-9
@@ -32,27 +33,6 @@ class RunningTask(Struct, frozen=True):
     """Reserved duration, s: the walltime. Infinite if unknown."""
     extra_w: float | None = None
     """Power that each of the job's nodes adds to that of a sleeping one, W; None for `Slots.extra_w`."""
-
-
-class SlotPeaks(Struct, frozen=True, eq=False):
-    """Price of the highest import, and the highest so far."""
-
-    per_kw: float
-    """Price of a kW of the highest mean import in a period."""
-    so_far_w: FloatArray
-    """Highest mean import so far in the period of each slot, W: [H]."""
-    period: IntArray
-    """Period of each slot: [H]."""
-
-    def highest_w(self, brown_w: FloatArray) -> FloatArray:
-        """Return the highest import of each slot's period, so far or planned as ``brown_w``, W: [H]."""
-        if self.period[0] == self.period[-1]:
-            return np.maximum(self.so_far_w, float(brown_w.max()))
-        highest_w = self.so_far_w.copy()
-        for period in np.unique(self.period):
-            own = self.period == period
-            highest_w[own] = np.maximum(highest_w[own], brown_w[own].max())
-        return highest_w
 
 
 class Slots(Struct, frozen=True, eq=False):
@@ -93,7 +73,6 @@ class Slots(Struct, frozen=True, eq=False):
         running: Iterable[RunningTask] = (),
         daylight: BoolArray | None = None,
         import_limit_w: float = math.inf,
-        peaks: SlotPeaks | None = None,
     ) -> Slots:
         """Return the window at the start of a round (the paper's Figure 4, line 8).
 
@@ -117,7 +96,6 @@ class Slots(Struct, frozen=True, eq=False):
             price_per_kwh=np.broadcast_to(np.asarray(price_per_kwh, dtype=np.float64), size).copy(),
             daylight=np.ones(size, dtype=np.bool_) if daylight is None else daylight,
             import_limit_w=limit_w,
-            peaks=peaks,
         )
         for task in running:
             span = slice(0, slots.end_slot(task))
@@ -174,7 +152,7 @@ class StartCosts(Struct, frozen=True, eq=False):
     cost_tolerance: float
     """Rounding tolerance of `cost`."""
     peak_cost: FloatArray | None = None
-    """Part of `cost` for a higher peak; None if it has no price."""
+    """Part of `cost` for a higher peak; None if no start raises it, or it has no price."""
 
 
 class Reservations:
@@ -190,11 +168,11 @@ class Reservations:
         self._dearest_per_j = float(np.abs(self._price_per_j).max(initial=0.0))
         self._limit_j = slots.import_limit_w * slots.slot_s
         self._is_limited = bool(np.min(self._limit_j) < math.inf)
-        self._peaks, self._slot_s = slots.peaks, slots.slot_s
-        self._highest_w: FloatArray | None = None
-        """Highest import of each slot's period, W; None until it is asked for."""
+        self._peaks: PeakCosts | None = None
         if slots.peaks is not None:  # as if all of an energy raised the peak
-            self._dearest_per_j += slots.peaks.per_kw / 1e3 / slots.slot_s
+            largest_pue = 1.0 if slots.peaks.pue is None else float(slots.peaks.pue.max())
+            self._dearest_per_j += slots.peaks.per_kw / 1e3 / slots.slot_s * largest_pue
+            self._peaks = PeakCosts(slots.peaks, self.net_j, slots.slot_s)
         self._reserve_energy = reserve_energy
         self._costs: dict[tuple[int, float, int], StartCosts] = {}
 
@@ -224,8 +202,9 @@ class Reservations:
         if self._reserve_energy:
             self.net_j[span] -= energy_j
             self._sun_j[span] = np.maximum(self.net_j[span], 0.0)
+            if self._peaks is not None:
+                self._peaks.taken(span, energy_j)
         self._costs.clear()
-        self._highest_w = None
 
     def _compare(self, res: int, energy_j: float, length: int) -> StartCosts:
         brown_j = energy_j - self._sun_j
@@ -237,9 +216,8 @@ class Reservations:
         most_j = ENERGY_TOLERANCE * energy_j * len(brown_j)
         cost = _window_sums(brown_j * self._price_per_j, length)
         peak_cost = None
-        if self._peaks is not None:
-            peak_cost = self._peak_costs(self._peaks, energy_j, length)
-            cost = cost + peak_cost
+        if self._peaks is not None and (peak_cost := self._peaks.of_starts(energy_j, length)) is not None:
+            cost += peak_cost
         return StartCosts(
             possible=_window_sums(blocked, length) == 0,
             brown_j=_window_sums(brown_j, length),
@@ -248,21 +226,6 @@ class Reservations:
             cost_tolerance=self.dearest(most_j),
             peak_cost=peak_cost,
         )
-
-    def _peak_costs(self, peaks: SlotPeaks, energy_j: float, length: int) -> FloatArray:
-        """Return what each start of a job would add to the cost of the highest import.
-
-        It is the largest rise of all slots of a start, also if they belong to two periods.
-        """
-        if self._highest_w is None:
-            self._highest_w = peaks.highest_w(np.maximum(-self.net_j, 0.0) / self._slot_s)
-        after_w = np.maximum(energy_j - self.net_j, 0.0) / self._slot_s
-        raised_w = np.maximum(after_w - self._highest_w, 0.0)
-        raised_w[raised_w <= ENERGY_TOLERANCE * after_w] = 0.0
-        if length == 1 or not raised_w.any():
-            return raised_w[: len(raised_w) - length + 1] * (peaks.per_kw / 1e3)
-        windows = np.lib.stride_tricks.sliding_window_view(raised_w, length)
-        return np.asarray(windows.max(axis=1) * peaks.per_kw / 1e3)
 
 
 def _window_sums(values: FloatArray | BoolArray, length: int) -> FloatArray:

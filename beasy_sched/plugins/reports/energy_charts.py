@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+from msgspec import UNSET
 
 from beasy_sched.arrays import BoolArray, FloatArray
+from beasy_sched.energy.devices.battery import BatterySpec
 from beasy_sched.energy.devices.device import Device
 from beasy_sched.energy.devices.kinds import all_kinds
 from beasy_sched.energy.sources import SUN, source_kinds
 from beasy_sched.engine.session_words import RUN_OVER
-from beasy_sched.formats.run_summary import RiskFigures
+from beasy_sched.formats.run_summary import BatteryLevels, RiskFigures
 from beasy_sched.planner.plan import Plan, PlanStore
 from beasy_sched.plugins.reports.page import Absent, Chart, TimeChart, color, faded, plain, power_unit
 from beasy_sched.plugins.reports.run_data import RunData, levels, powers, step_edges_s
@@ -88,6 +90,14 @@ BATTERY_LIMITS: Final = {"minimum": "soc_min_pct", "maximum": "soc_max_pct", "ta
 """Levels of the battery, with their fields in a summary and in a site."""
 
 
+def target_band(battery: BatteryLevels | BatterySpec | None) -> tuple[float, float] | None:
+    """Return the states of charge (%) between which an end counts as on target; None without a band."""
+    points = None if battery is None else battery.target_band_pct
+    if battery is None or points is None or points is UNSET or not points:
+        return None
+    return max(battery.soc_target_pct - points, 0.0), min(battery.soc_target_pct + points, 100.0)
+
+
 def energy_charts(run: RunData, plans: PlanStore | None, prefix: str) -> list[Chart | Absent]:
     """All charts that need the energy trace, or a line with the reason why there are none."""
     if not len(run.trace):
@@ -156,6 +166,9 @@ def state_of_charge(run: RunData, plans: PlanStore | None, prefix: str) -> Chart
     chart.line("real", times_s, real_pct, "battery")
     battery = None if plans is None else plans[0].storage.battery
     limits = {name: getattr(run.battery or battery, field, None) for name, field in BATTERY_LIMITS.items()}
+    if (band := target_band(run.battery or battery)) is not None:
+        chart.band(*band)
+        chart.notes.append(f"On target (grey): {band[0]:g} to {band[1]:g} %.")
     chart.limits({name: float(value) for name, value in limits.items() if value is not None})
     _mark_kills(chart, run, times_s, real_pct)
     return chart.chart(range=[0, 102])

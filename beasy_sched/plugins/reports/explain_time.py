@@ -10,6 +10,7 @@ from beasy_sched.energy.devices.kinds import all_kinds
 from beasy_sched.energy.sources import source_kinds
 from beasy_sched.engine.session_words import FORECAST_IN_USE, PLAN_MADE
 from beasy_sched.errors import ConfigError
+from beasy_sched.formats.run_summary import GridTerms
 from beasy_sched.outputs.quantities import clock, count, span
 from beasy_sched.plugins.reports.story import (
     Chapter,
@@ -25,6 +26,10 @@ from beasy_sched.plugins.reports.story import (
 from beasy_sched.run.results import LogLine, read_log, read_trace
 from beasy_sched.units import TIME_TOLERANCE_S, energy_text, percent_text, power_text
 
+_SOC_ROUNDING = 0.01
+"""State of charge above SoC_min up to which a battery is empty, percentage points."""
+_POWER_ROUNDING_W = 0.01
+"""Difference of powers that is rounding of the energy trace, W."""
 NO_SITE_STEP_S = 300.0
 """Length of the intervals that replace steps in runs without a site, s."""
 
@@ -151,7 +156,7 @@ def _chapters(step: _Step, teller: Teller, most: int | None = None) -> list[Chap
     """Chapters of a step, with at most ``most`` jobs in each."""
     chapters = []
     if step.row is not None:
-        chapters.append(Chapter("Energy", [*_energy(step.row, step.before, teller.currency)]))
+        chapters.append(Chapter("Energy", [*_energy(step.row, step.before, teller)]))
     if step.plans:
         chapters.append(Chapter("Plan", entries_of(step.plans, teller)))
     if step.forecasts:
@@ -188,7 +193,7 @@ def _forecasts(step: _Step, teller: Teller) -> Iterator[Entry]:
         yield Entry(f"{because(line, teller)}{now}", line.time)
 
 
-def _energy(row: Row, before: Row | None, currency: str) -> Iterator[Entry]:
+def _energy(row: Row, before: Row | None, teller: Teller) -> Iterator[Entry]:
     """Energy of the step: production, consumption and storage, one line each."""
     predicted = row.get("predicted_renewable_w")
     foretold = "" if predicted is None else f"; {power_text(predicted)} predicted an hour before"
@@ -202,8 +207,8 @@ def _energy(row: Row, before: Row | None, currency: str) -> Iterator[Entry]:
     if "grid_import_w" in row:
         yield Entry(f"Load, with the base load of {power_text(row['base_w'])}: {_load(row)}.")
         if "import_cost" in row or row["grid_import_w"] or row["grid_export_w"]:
-            yield Entry(f"Grid: {_grid(row, currency)}.")
-        for text in _battery_and_grid(row):
+            yield Entry(f"Grid: {_grid(row, teller.currency)}.")
+        for text in _battery_and_grid(row, teller):
             yield Entry(f"{text}.")
     words = [kind.step_words(row, before) for kind in all_kinds()]
     words += [kind.step_words(row) for kind in source_kinds()]
@@ -241,12 +246,41 @@ def _grid(row: Row, currency: str) -> str:
     return ", ".join(parts)
 
 
-def _battery_and_grid(row: Row) -> Iterator[str]:
-    """Describe the grid's charge of the battery, what it discharged of it, and a battery that rested."""
+def _battery_and_grid(row: Row, teller: Teller) -> Iterator[str]:
+    """Describe the grid's charge of the battery, what it discharged of it, and why it rested."""
     if row.get("grid_charge_w"):
         yield f"The grid charged the battery: {_flow(row, 'grid_charge_w')} of the import, by [grid] charge"
     if row.get("grid_discharge_w"):
         yield f"Of the discharge, the grid had charged {_flow(row, 'grid_discharge_w')}"
+    if teller.terms is not None and row["grid_import_w"] > 0.0:
+        yield from _kept(row, teller.terms, teller.currency)
+
+
+def _kept(row: Row, terms: GridTerms, currency: str) -> Iterator[str]:
+    """Describe why the grid served before a battery that has charge."""
+    least_pct, most_w = 100.0 * terms.min_j / terms.capacity_j, terms.defended_w
+    empty = row["soc_pct"] <= least_pct + _SOC_ROUNDING
+    discharge_w, charges = row["discharge_w"], bool(row.get("grid_charge_w"))
+    if most_w is not None:
+        keeps = f"the battery keeps its charge for imports above {power_text(most_w)}, [grid] peak_kw"
+        beyond_w = row["grid_import_w"] - most_w
+        if beyond_w > _POWER_ROUNDING_W:
+            why = "the battery was empty" if empty else "beyond the power and energy of the battery"
+            yield f"The import exceeded [grid] peak_kw by {power_text(beyond_w)}: {why}"
+        elif discharge_w > 0.0:
+            yield f"The grid served first: {keeps}"
+        elif not empty and not charges:
+            yield f"The battery did not serve: {keeps}"
+        return
+    limit, price = terms.rests_up_to_per_kwh, row.get("import_price_per_kwh")
+    if limit is None or price is None or price > limit or charges or empty:
+        return
+    unit = f" {currency}" if currency else ""
+    rule = f"at a price of at most {limit:.4g}{unit}/kWh, it rests ([grid] discharge)"
+    if discharge_w > 0.0:
+        yield f"The battery served only what exceeded the import limit: {rule}"
+    else:
+        yield f"The battery did not serve: {rule}"
 
 
 _LOST = {

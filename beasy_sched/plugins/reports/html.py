@@ -18,7 +18,13 @@ from beasy_sched.planner.plan import PlanStore
 from beasy_sched.plugin import load, targets
 from beasy_sched.plugins.reports.comparison import comparison_html
 from beasy_sched.plugins.reports.drawing import RUN_COLORS
-from beasy_sched.plugins.reports.energy_charts import BATTERY_LIMITS, SERVER_USES, energy_charts, energy_flow
+from beasy_sched.plugins.reports.energy_charts import (
+    BATTERY_LIMITS,
+    SERVER_USES,
+    energy_charts,
+    energy_flow,
+    target_band,
+)
 from beasy_sched.plugins.reports.grid_charts import cost_so_far, grid_bars, grid_charts
 from beasy_sched.plugins.reports.judgement import cards, cards_html, compared
 from beasy_sched.plugins.reports.page import (
@@ -301,6 +307,9 @@ def curves_together(runs: Sequence[RunData]) -> list[Chart | Absent]:
         levels_pct = {getattr(run.battery, field) for run in runs if run.battery is not None}
         if len(levels_pct) == 1:
             soc.limits({name: float(levels_pct.pop())})
+    bands = {target_band(run.battery) for run in runs if run.battery is not None}
+    if len(bands) == 1 and (band := bands.pop()) is not None:
+        soc.band(*band)
     if any(run.grid is not None and run.grid.peak_cost for run in runs):
         costs.notes.append("Without the cost of the highest 15 minutes.")
     from_0 = {"rangemode": "tozero"}

@@ -30,7 +30,7 @@ from beasy_sched.plugins.reports.drawing import (
     mark_hours,
     stacked_panels,
 )
-from beasy_sched.plugins.reports.energy_charts import BATTERY_LIMITS, other_kinds
+from beasy_sched.plugins.reports.energy_charts import BATTERY_LIMITS, other_kinds, target_band
 from beasy_sched.plugins.reports.plan_figures import plan_figure
 from beasy_sched.plugins.reports.run_data import (
     RunData,
@@ -88,7 +88,9 @@ def sparkline(levels_pct: FloatArray, battery: BatteryLevels | None) -> str:
     marks: list[tuple[float, str, str]] = []
     if battery is not None:
         marks = [(battery.soc_min_pct, "minimum", "2 3"), (battery.soc_target_pct, "target", "7 3")]
-    lines = [
+    band = target_band(battery)
+    lines = [] if band is None else [_band(*band)]
+    lines += [
         f'<line x1="0" x2="{_WIDTH}" y1="{_y(pct):.1f}" y2="{_y(pct):.1f}" stroke="{LIMIT}"'
         f' stroke-dasharray="{dashes}"><title>{label}: {pct:g} %</title></line>'
         for pct, label, dashes in marks
@@ -98,6 +100,15 @@ def sparkline(levels_pct: FloatArray, battery: BatteryLevels | None) -> str:
         f'<svg width="{_WIDTH}" height="{_HEIGHT}" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img"'
         f' aria-label="{summary}"><title>{summary}</title>{"".join(lines)}'
         f'<polyline points="{points}" fill="none" stroke="{BATTERY}" stroke-width="1.5"/></svg>'
+    )
+
+
+def _band(low_pct: float, high_pct: float) -> str:
+    """Return a grey area between two states of charge (%)."""
+    height = _y(low_pct) - _y(high_pct)
+    return (
+        f'<rect x="0" width="{_WIDTH}" y="{_y(high_pct):.1f}" height="{height:.1f}" fill="{LIMIT}"'
+        f' fill-opacity="0.15"><title>on target: {low_pct:g} to {high_pct:g} %</title></rect>'
     )
 
 
@@ -181,6 +192,8 @@ def _title(run: RunData) -> str:
 def _draw_charge(panel: Any, run: RunData) -> None:
     times_s, soc_pct = levels(run.trace, "soc_pct", run.soc_start_pct)
     draw_level(panel, times_s / SECONDS_PER_HOUR, soc_pct, BATTERY)
+    if (band := target_band(run.battery)) is not None:
+        panel.axhspan(*band, color="grey", alpha=0.15, linewidth=0.0)
     for label, field in BATTERY_LIMITS.items():
         if run.battery is not None:
             level_pct = getattr(run.battery, field)

@@ -147,6 +147,13 @@ class TimeChart:
             for start, end in spans_s
         )  # fmt: skip
 
+    def band(self, low: float, high: float) -> None:
+        """Colour a range of values behind the curves, such as those that count as on target."""
+        self.layout.setdefault("shapes", []).append(
+            {"type": "rect", "xref": "paper", "x0": 0, "x1": 1, "y0": low, "y1": high, "layer": "below",
+             "line": {"width": 0}, "fillcolor": color("ink-soft"), "opacity": 0.15}
+        )  # fmt: skip
+
     def limits(self, values: Mapping[str, float]) -> None:
         """Draw horizontal levels with names at the right end; targets look different from limits."""
         for name, value in values.items():

@@ -70,7 +70,7 @@ class Yardstick:
             more = self.cost - (self.idle_cost or 0.0)
             return f"rules cost {more:,.2f} {self.currency} more than a battery that does nothing"
         if self.reached_pct is not None:
-            return f"rules reach {self.reached_pct:.0f} % of what it would have saved"
+            return f"rules reach {self.reached_pct:.0f} % of what perfect foresight would have saved"
         return f"{self.cost - self.foresight_cost:,.2f} {self.currency} less than the run"
 
 

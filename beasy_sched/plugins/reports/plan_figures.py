@@ -26,6 +26,7 @@ from beasy_sched.plugins.reports.drawing import (
     mark_hours,
     stacked_panels,
 )
+from beasy_sched.plugins.reports.energy_charts import target_band
 from beasy_sched.units import JOULES_PER_KWH, SECONDS_PER_DAY
 
 _ENVELOPE, _SERVERS, _GRID = "#111111", "#56719a", "#8c5a2b"
@@ -124,6 +125,8 @@ def _draw_soc(panel: Any, plans: PlanStore) -> None:
     for value, name in ((battery.soc_min_pct, "min"), (battery.soc_max_pct, "max")):
         panel.axhline(value, color=SHORTAGE, linewidth=1.0, linestyle=":")
         _annotate(panel, name, plans.end_s / 3600.0, value, 3)
+    if (band := target_band(battery)) is not None:
+        panel.axhspan(*band, color="grey", alpha=0.15, linewidth=0.0)
     _mark_target(panel, plans, battery.soc_target_pct)
     panel.set_ylim(0.0, 100.0)
     panel.set_ylabel("battery [%]")

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from beasy_sched.engine.session_words import Sentences
-from beasy_sched.formats.run_summary import found_summary
+from beasy_sched.formats.run_summary import GridTerms, found_summary
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.outputs.quantities import clock, count, printable
 from beasy_sched.outputs.reasons import words_in
@@ -86,6 +86,8 @@ class Teller:
     """Currency of the site's grid, if known."""
     plans_currency: str = ""
     """Currency of the planning costs of jobs; none for costs in grams or without a unit."""
+    terms: GridTerms | None = None
+    """Terms of grid and battery; None for a site without rules."""
 
 
 def teller_of(prefix: str) -> Teller:
@@ -95,7 +97,7 @@ def teller_of(prefix: str) -> Teller:
         return Teller(words_in(summary))
     options, currency = summary.settings.options, summary.grid.currency
     real = options.get("prices", "real") == "real" and options.get("objective", "price") == "price"
-    return Teller(words_in(summary), currency, currency if real else "")
+    return Teller(words_in(summary), currency, currency if real else "", summary.grid.terms)
 
 
 def because(line: LogLine, teller: Teller) -> str:

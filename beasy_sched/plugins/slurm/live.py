@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from beasy_sched.energy.calendar import Calendar
+from beasy_sched.energy.moved_start import starting_at
 from beasy_sched.energy.site import Site
 from beasy_sched.engine import Session, SessionOptions
 from beasy_sched.errors import ConfigError, PeerError
@@ -78,9 +78,7 @@ def check_platform(platform: Platform, settings: LiveSettings, slurm: Slurm) -> 
 
 def live_site(site: Site, epoch_s: float, journal: Journal | None) -> Site:
     """Return the current site: time 0 is the epoch, and storage levels are the last ones in the journal."""
-    now = datetime.fromtimestamp(epoch_s, timezone.utc).astimezone()
-    calendar = Calendar(now) if site.calendar is None else site.calendar
-    start = now.astimezone(calendar.zone or calendar.start.tzinfo)
+    site = starting_at(site, datetime.fromtimestamp(epoch_s, timezone.utc).astimezone())
     storage, level = site.storage, None if journal is None else journal.last("level")
     if level is not None:
         battery, hydrogen = storage.battery, storage.hydrogen
@@ -90,7 +88,7 @@ def live_site(site: Site, epoch_s: float, journal: Journal | None) -> Site:
             kg = min(max(float(level["hydrogen_kg"]), 0.0), hydrogen.tank_kg)
             hydrogen = replace(hydrogen, level_start_kg=kg)
         storage = replace(storage, battery=battery, hydrogen=hydrogen)
-    return replace(site, calendar=Calendar(start, calendar.zone), storage=storage)
+    return replace(site, storage=storage)
 
 
 class LiveRun:

@@ -7,8 +7,9 @@ from msgspec.structs import replace
 from plugins.greenslot.round_cases import running, task, window
 
 from beasy_sched.plugins.greenslot.greenslot_words import CHEAPEST, PEAK_LATER
+from beasy_sched.plugins.greenslot.peak_prices import SlotPeaks
 from beasy_sched.plugins.greenslot.planning import RoundSettings, plan_round
-from beasy_sched.plugins.greenslot.slots import Reservations, SlotPeaks, Slots
+from beasy_sched.plugins.greenslot.slots import Reservations, Slots
 
 
 def peaks(so_far_w: float, count: int, per_kw: float = 12.0, period: list[int] | None = None) -> SlotPeaks:

@@ -17,6 +17,7 @@ from beasy_sched.planner.plan import PlanStore
 from beasy_sched.plugins.reports import energy_charts as energy_module
 from beasy_sched.plugins.reports.energy_charts import dangerous_steps, energy_charts
 from beasy_sched.plugins.reports.html import curves_together, overall_bars, table
+from beasy_sched.plugins.reports.notebook import sparkline
 from beasy_sched.plugins.reports.page import Absent, Chart, power_unit
 from beasy_sched.plugins.reports.run_data import RunData, read_run_data
 from beasy_sched.plugins.reports.server_charts import server_charts
@@ -66,6 +67,19 @@ def test_state_of_charge(run: RunData) -> None:
     assert limits == {"minimum": 20.0, "maximum": 90.0, "target": 50.0}
     kills = next(trace for trace in found.spec["traces"] if trace["name"] == "kills")
     assert kills["text"] == ["1 job killed: w!2 (guard: no energy for it)"]
+
+
+def test_a_target_with_a_band_is_an_area(run: RunData, tmp_path: Path) -> None:
+    site = {**summary()["site"], "target_band_pct": 5.0}
+    banded = read_run_data("b", write_run(tmp_path / "b", summary=json.dumps(summary(site=site))))
+    found = chart(energy_charts(banded, None, "r"), "soc")
+    areas = [(each["y0"], each["y1"]) for each in found.spec["layout"]["shapes"] if each["type"] == "rect"]
+    assert areas == [(45.0, 55.0)]
+    assert "On target (grey): 45 to 55 %." in found.note
+    assert sparkline(np.array([50.0, 60.0]), banded.battery).count("<rect") == 1
+    assert sparkline(np.array([50.0, 60.0]), run.battery).count("<rect") == 0
+    plain = chart(energy_charts(run, None, "r"), "soc").spec["layout"]["shapes"]
+    assert all(each["type"] == "line" for each in plain)
 
 
 def test_queue(run: RunData) -> None:

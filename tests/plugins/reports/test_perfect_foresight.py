@@ -11,6 +11,7 @@ from simulator.small import platform_text
 
 from beasy_sched.errors import ConfigError
 from beasy_sched.planner import solver
+from beasy_sched.plugins.campaigns.comparisons.side_by_side import TABLE_NAME
 from beasy_sched.plugins.reports.judgement import cards
 from beasy_sched.plugins.reports.perfect_foresight import Yardstick, yardstick
 from beasy_sched.plugins.reports.run_data import RunData, read_energy, read_run_data
@@ -128,7 +129,7 @@ def test_without_the_solver_there_is_one_clear_line(tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize(
     ("given", "text"),
     [
-        ((100.0, 90.0, 200.0), "90.00 EUR; rules reach 91 % of what it would have saved"),
+        ((100.0, 90.0, 200.0), "90.00 EUR; rules reach 91 % of what perfect foresight would have saved"),
         ((250.0, 90.0, 200.0), "90.00 EUR; rules cost 50.00 EUR more than a battery that does nothing"),
         ((100.0, 90.0, None), "90.00 EUR; 10.00 EUR less than the run"),
     ],
@@ -151,3 +152,6 @@ def test_compare_prints_perfect_foresight(tmp_path: Path, capsys: pytest.Capture
         "perfect foresight, fcfs",
     ]
     assert all("rules reach" in line or "rules cost" in line for line in lines)
+    table = (tmp_path / "out" / TABLE_NAME).read_text()
+    words = [line.partition(", ")[2].strip() for line in lines]
+    assert table.endswith("".join(["\nPerfect foresight:\n\n", *(f"- {line}\n" for line in words)]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -24,7 +24,7 @@ from beasy_sched.plugins.campaigns.comparisons.policy_run import (
 )
 from beasy_sched.plugins.campaigns.comparisons.repeated_command import Commands, StepFailed
 from beasy_sched.plugins.campaigns.workers import Failure, Task, work_through
-from beasy_sched.plugins.reports.perfect_foresight import yardstick
+from beasy_sched.plugins.reports.perfect_foresight import Yardstick, yardstick
 from beasy_sched.plugins.reports.run_data import read_energy
 
 TABLE_NAME: Final = "comparison.md"
@@ -62,6 +62,8 @@ class Comparison:
     out: Path
     wire: bool = False
     """Whether scheduler and simulator of each run are two processes that communicate over ZeroMQ."""
+    _found: dict[str, Yardstick | None] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """Perfect foresight of the runs, by label: it is computed once."""
 
     def prepare(self, commands: Commands) -> DayInputs:
         """Check the policies, and create the inputs of their runs. Raises BeasyError."""
@@ -127,9 +129,12 @@ class Comparison:
             grid = None if each.problem is not None or each.summary is None else each.summary.grid
             if grid is None or grid.terms is None:
                 continue
-            folder = next(self.folder_of(policy) for policy in self.policies if policy.label == each.policy)
-            found = yardstick(read_energy(each.policy, str(folder / "run")))
-            if found is not None:
+            if each.policy not in self._found:
+                folder = next(
+                    self.folder_of(policy) for policy in self.policies if policy.label == each.policy
+                )
+                self._found[each.policy] = yardstick(read_energy(each.policy, str(folder / "run")))
+            if (found := self._found[each.policy]) is not None:
                 lines.append((each.policy, found))
         problems = {found.problem for _, found in lines}
         if len(problems) == 1 and "" not in problems:
@@ -145,7 +150,8 @@ class Comparison:
         )
         if said := " ".join(verdict(contenders)):
             text += f"\n{said}\n"
-        return text
+        lines = "".join(f"- {label}: {words}\n" for label, words in self.yardsticks(contenders))
+        return text + (f"\nPerfect foresight:\n\n{lines}" if lines else "")
 
     def write_table(self, contenders: Sequence[Contender], report: Path | None) -> None:
         """Write the table to the output folder; without a ``report``, remove an earlier one."""
