@@ -404,7 +404,7 @@ class Lives:
         self._registers, self._acknowledges, self._reuses_profiles = True, False, True
 
     def replace_work(self, jobs: Iterable[Job], work: Mapping[str, DrawnWork]) -> None:
-        """Replace the work of ``jobs`` that run or wait, and of jobs to come, by drawn ``work``, by id.
+        """Replace the work of ``jobs`` that run or wait, and of later ones, by drawn ``work``, by id.
 
         What the lives before have saved counts by its time: their work was a part of the actual one.
         """

@@ -33,4 +33,4 @@ class Future:
     """External events, such as announcements of production, in the order of time."""
     failures: Sequence[HostFailure] = ()
     own_profiles: bool = False
-    """Whether each job gets a profile of its own, so that a scheduler can register what is left of it."""
+    """Whether each job gets its own profile, so that a scheduler can register what is left of it."""

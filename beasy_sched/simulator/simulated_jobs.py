@@ -72,7 +72,7 @@ class SimJob:
     size: int = 0
     """Number of the job's hosts."""
     rest_scale: float = 1.0
-    """What is left of the job's whole drawn run time, as a multiple of what is left of the leaf."""
+    """Ratio of the share left of the job's drawn run time to the share left of its leaf."""
     slot: int = -1
     uniform_mode: int = -1
     """Mode of the job's hosts if all have the same, else -1."""

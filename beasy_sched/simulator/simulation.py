@@ -319,28 +319,26 @@ class Simulation:
         raise RuntimeError(f"job {job_id} has no drawn profile")
 
     def _with_own_profiles(self, future: Future) -> Future:
-        """Give each job of a future a profile of its own; return the future with them."""
+        """Give each job of a future its own profile; return the future with them."""
         profiles, jobs = self.world.profiles, self.world.jobs
         for job_id, run_s in future.runs_s.items():
             job = jobs[job_id]
             name = f"{job_id}{_OWN}"
             lasting = self._lasting(job.profile, run_s)
             if job.state == RUNNING and isinstance(lasting, Homogeneous):
-                modes = self.world.machines.mode[job.alloc.ids]
-                lasting = replace(
-                    lasting, flops=run_s * min(self.world.table.speed_of[mode] for mode in modes.tolist())
-                )
+                speed_flops = self.world.table.speeds[self.world.machines.mode[job.alloc.ids]].min()
+                lasting = replace(lasting, flops=run_s * float(speed_flops))
             profiles[job.workload][name] = replace(lasting, name=name)
         arrivals = []
         for arrival in future.arrivals:
             job_id = arrival.job.id
-            lasting = self._drawn_profile({job_id: arrival.run_s}, arrival.job)
-            own = replace(lasting, name=f"{job_id}{_OWN}")
+            given = profiles[arrival.workload][arrival.job.profile]
+            own = replace(self._lasting(given, arrival.run_s), name=f"{job_id}{_OWN}")
             profiles[arrival.workload][own.name] = own
             arrivals.append(replace(arrival, job=replaced(arrival.job, profile=own.name)))
         return replace(future, arrivals=arrivals)
 
-    def _drawn_profile(self, runs_s: Mapping[str, float], job: WorkloadJob) -> Profile:
+    def _drawn_profile(self, runs_s: Mapping[str, float], job: WorkloadJob) -> Homogeneous | Delay:
         workload = job.id.partition("!")[0]
         return self._lasting(self.world.profiles[workload][job.profile], runs_s[job.id])
 
