@@ -78,6 +78,16 @@ class LifePlan(Struct, frozen=True, gc=False):
                 count, work = before + 1, before * each + since
         return Saved(min(work, self.left), read + count * self._dump, count)
 
+    @classmethod
+    def of_life(cls, per_s: float, before: float, checkpoints: Checkpoints | None, work: float) -> LifePlan:
+        """Return the plan of a life that takes ``work`` altogether, with reading and writing checkpoints."""
+        unknown = cls(per_s, math.inf, before, checkpoints)
+        if checkpoints is None:
+            return cls(per_s, before + work, before, None)
+        each = checkpoints.interval_s * per_s
+        count, since = unknown._written(work, each)
+        return cls(per_s, before + count * each + since, before, checkpoints)
+
     def _written(self, done: float, each: float) -> tuple[int, float]:
         """Return the number of checkpoints written by then, and the work done since the last one."""
         inside = max(done - self.read, 0.0)

@@ -37,6 +37,12 @@ class Intake:
                 self._delays[workload] = names
         self.has_delays = bool(self._delays)
 
+    def learn_profile(self, workload: str, name: str, profile: Mapping[str, Any]) -> None:
+        """Note whether one more profile loads no host."""
+        if profile.get("type") == "delay":
+            self._delays.setdefault(workload, set()).add(name)
+            self.has_delays = True
+
     def admit(self, request: JobRequest) -> Job:
         """Return the job of a submission.
 

@@ -12,10 +12,11 @@ checkpoints is subtracted from what it has saved.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from beasy_sched.engine.checkpointing import LifePlan
 from beasy_sched.engine.profile_rest import (
@@ -66,6 +67,17 @@ class _Life(Struct, gc=False):
     past: Past
     plan: LifePlan | None
     """Its work; None if it begins from its beginning and the pace of the job is still unknown."""
+
+
+class DrawnWork(Struct, frozen=True, gc=False):
+    """Work of a life of a job in a drawn future."""
+
+    name: str
+    """Name of its profile, which is its own."""
+    profile: Raw
+    """A delay, or the same computation on each host."""
+    run_s: float
+    """Run time of the life, s."""
 
 
 class Return(Struct, frozen=True, gc=False):
@@ -287,7 +299,7 @@ class Lives:
             checkpoints = saved.checkpoints
             if done > 0.0:
                 job.shares = LifeShares(first.id, saved.work / done, min(saved.costs, done) / done)
-            saved_s = saved.work / plan.per_s
+            saved_s = round(saved.work / plan.per_s, _DECIMALS)
             plan = LifePlan(plan.per_s, plan.total, plan.before + saved.work, plan.checkpoints)
         if job.shares is None:
             job.shares = LifeShares(first.id, 0.0, 0.0)
@@ -384,6 +396,41 @@ class Lives:
             walltime = max(round(walltime - past.saved_s + checkpoints.read_s, _DECIMALS), least_s)
         job_id = full_id(first.id, number)
         return e.JobRequest(job_id, self._now, asked.res, name, walltime, asked.extras)
+
+    # --- a run that is continued into a drawn future, in a copy of its process ----------------------------
+
+    def register_from_now(self) -> None:
+        """Register next lives with a simulator that takes over, and keeps the profiles of its workloads."""
+        self._registers, self._acknowledges, self._reuses_profiles = True, False, True
+
+    def replace_work(self, jobs: Iterable[Job], work: Mapping[str, DrawnWork]) -> None:
+        """Replace the work of ``jobs`` that run or wait, and of later ones, by drawn ``work``, by id.
+
+        What the lives before have saved counts by its time: their work was a part of the actual one.
+        """
+        present = {job.id: job for job in jobs}
+        for job_id, drawn in work.items():
+            workload = job_id.partition("!")[0]
+            profiles = self._profiles.setdefault(workload, {})
+            profiles[drawn.name] = drawn.profile
+            if (life := self._lives.get(job_id)) is not None:
+                self._replace_life(life, drawn, profiles)
+            elif (job := present.get(job_id)) is not None:
+                job.request = replace(job.request, profile=drawn.name)
+
+    def _replace_life(self, life: _Life, drawn: DrawnWork, profiles: dict[str, Raw]) -> None:
+        first, life.name = life.first, drawn.name
+        whole = whole_work(drawn.name, profiles, first.request.res)
+        work = whole.flops or whole.delay_s
+        per_s = work / drawn.run_s
+        life.plan = plan = LifePlan.of_life(
+            per_s, life.past.saved_s * per_s, self._checkpoints_of(first), work
+        )
+        name = drawn.name
+        if plan.total != work:
+            name = f"{drawn.name} in all"
+            profiles[name] = rest_profile(drawn.name, profiles, first.request.res, plan.total, 0.0)
+        first.request = replace(first.request, profile=name)
 
     # --- what a kill would lose -------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,7 +39,7 @@ from beasy_sched.engine.call_lead import CallLead
 from beasy_sched.engine.energy_queries import EnergyQueries
 from beasy_sched.engine.guard import StepBudget
 from beasy_sched.engine.intake import Intake
-from beasy_sched.engine.lives import Lives, Return
+from beasy_sched.engine.lives import DrawnWork, Lives, Return
 from beasy_sched.engine.lost import HostLogLine, LostHosts
 from beasy_sched.engine.notes import Notes
 from beasy_sched.engine.placement import Offers, guards_offers, offer_facts
@@ -300,6 +300,14 @@ class Session:
         if not self.begun and first is not e.SimulationBegins:
             raise PeerError("the first event of a simulation must be SIMULATION_BEGINS")
         return before_s
+
+    # --- a run that is continued into a drawn future, in a copy of its process --------------------
+
+    def replace_work(self, work: Mapping[str, DrawnWork]) -> None:
+        """Replace the work of jobs that run or wait, or will be submitted, by drawn ``work``, by id."""
+        for job_id, drawn in work.items():
+            self._intake.learn_profile(job_id.partition("!")[0], drawn.name, drawn.profile)
+        self.lives.replace_work([*self.cluster.running.values(), *self.waiting_jobs()], work)
 
     # --- queries of others ----------------------------------------------------------------------
 

@@ -32,7 +32,7 @@ class RunInputsFile(msgspec.Struct, frozen=True, kw_only=True):
     events: tuple[InputFile, ...] = ()
     failures: InputFile | None = None
     others: tuple[InputFile, ...] = ()
-    """Further files that the settings name, such as a plan."""
+    """Further files that the settings or the site file name, such as a plan or prices."""
     master: str
     metering: bool
     settings: dict[str, Any]

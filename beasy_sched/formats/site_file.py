@@ -67,6 +67,21 @@ def read_site(path: PathLike) -> Site:
     return parse_site(read_site_text(path), path)
 
 
+_NAMES_FILE: Final = (("grid", "price"), ("grid", "carbon"), ("cooling", "temperature"), ("load", "series"))
+"""Fields of a site file that name another file, by section."""
+
+
+def files_named_by(text: str, path: PathLike) -> list[Path]:
+    """Return the files that a site file, which :func:`parse_site` can read, names."""
+    values, folder, found = parse_toml(text, path), Path(path).parent, []
+    for section, field in _NAMES_FILE:
+        given = values.get(section, {}).get(field)
+        name = given.get("file") if isinstance(given, dict) else given
+        if isinstance(name, str):
+            found.append(folder / name)
+    return list(dict.fromkeys(found))
+
+
 def parse_site(text: str, path: PathLike = "site.toml") -> Site:
     """Read a site from TOML text; ``path`` is named in errors. Raises InputError."""
     values = parse_toml(text, path)

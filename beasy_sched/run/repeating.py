@@ -20,6 +20,7 @@ from beasy_sched.formats.repeatable import (
     relative_folder,
 )
 from beasy_sched.formats.run_files import INPUTS, path_of
+from beasy_sched.formats.site_file import files_named_by
 from beasy_sched.policies.registry import check_named_in_data
 from beasy_sched.run.following import RunFollower
 from beasy_sched.run.settings import RunSettings
@@ -80,7 +81,9 @@ class InputsKeeper(RunFollower):
 
 
 def _files_of(settings: RunSettings) -> Iterator[str]:
-    """Yield the files that the settings name."""
+    """Yield the files that the settings, and their site file, name."""
+    if settings.site is not None:
+        yield from map(str, files_named_by(settings.site, settings.site_name))
     if settings.plan is not None:
         yield settings.plan
     if settings.forecast is not None:

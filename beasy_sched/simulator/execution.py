@@ -345,7 +345,7 @@ class Execution:
         """Let a job run for ``run_s`` (s) altogether, at the present speed of its hosts if it runs already.
 
         ``profile`` is what it computes, or how long it waits, if it has not started. A composed job that runs
-        is in its last part from now on.
+        is in its last part from now on. The progress of a job is that in this run time.
         """
         if job.state != RUNNING:
             job.profile = job.leaf = profile
@@ -356,11 +356,14 @@ class Execution:
         rest_s = max(job.start + run_s - now, _SHORTEST_S)
         job.stack = None
         if job.task is not None:
-            clock.change_rest(job.run, rest_s * job.run.rate)
+            rest = rest_s * job.run.rate
+            clock.change_rest(job.run, rest)
+            job.rest_scale = rest_s / (run_s * rest) if rest > 0.0 else 1.0
         else:
             wait = job.leaf = Delay(job.leaf.name, 0, now - job.leaf_start + rest_s)
             limit_s = wait.delay_s if job.wall_left < 0 else min(wait.delay_s, job.wall_left)
             clock.change_rest(job.run, limit_s - (now - job.leaf_start))
+            job.rest_scale = wait.delay_s / run_s
 
     # --- ends ---
 
@@ -468,6 +471,8 @@ class Execution:
             done = min(1.0, (self._world.now - job.leaf_start) / leaf.delay_s)
         elif job.run is not None:
             done = 1.0 - self._world.clock.settle(job.run)
+        if job.rest_scale != 1.0:
+            done = max(1.0 - job.rest_scale * (1.0 - done), 0.0)
         progress: dict[str, Any] = {"profile_name": leaf.name, "progress": round(done, self._world.decimals)}
         for profile, index in reversed(job.stack or []):
             progress = {"profile_name": profile.name, "current_task_index": index, "current_task": progress}

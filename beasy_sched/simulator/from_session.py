@@ -68,6 +68,7 @@ def simulation_of(
     ConfigError as `check_hosts` does.
     """
     check_hosts(session)
+    session.lives.register_from_now()
     platform = session.cluster.platform
     start = replace(platform, initial_pstates=np.zeros_like(platform.initial_pstates))
     options = SimulationOptions(

@@ -32,3 +32,5 @@ class Future:
     events: Sequence[ExternalEvent] = ()
     """External events, such as announcements of production, in the order of time."""
     failures: Sequence[HostFailure] = ()
+    own_profiles: bool = False
+    """Whether each job gets its own profile, so that a scheduler can register what is left of it."""

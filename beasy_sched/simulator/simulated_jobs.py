@@ -71,6 +71,8 @@ class SimJob:
     """Action of the present leaf's walltime, if the leaf is a task."""
     size: int = 0
     """Number of the job's hosts."""
+    rest_scale: float = 1.0
+    """Ratio of the share left of the job's drawn run time to the share left of its leaf."""
     slot: int = -1
     uniform_mode: int = -1
     """Mode of the job's hosts if all have the same, else -1."""

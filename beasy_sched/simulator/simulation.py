@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace as replaced
 
 from beasy_sched.checks import RunInputs, bad_power, bad_rate, look_at
 from beasy_sched.energy.site import Site
@@ -52,13 +53,16 @@ from beasy_sched.simulator.future import Future
 from beasy_sched.simulator.machines import Fallible, Meter
 from beasy_sched.simulator.mailbox import ANSWERED, AT_ONCE, LAST, SWITCHED, Item
 from beasy_sched.simulator.outputs import Tracer, first_formula
-from beasy_sched.simulator.simulated_jobs import SimJob
+from beasy_sched.simulator.simulated_jobs import RUNNING, SimJob
 from beasy_sched.simulator.world import Dialect, SimulationOptions, World
 
 _SHARED_UNEVENLY = (
     "jobs with different hosts or different work on them shared hosts: SimGrid may give such jobs other"
     " rates, and meters their hosts less often, so times and energies can differ from a real Batsim's"
 )
+
+_OWN = "'s"
+"""End of the names of profiles that jobs of a drawn future have for themselves."""
 
 Decide = Callable[[Message], Reply]
 """Scheduler as the simulation sees it."""
@@ -241,6 +245,8 @@ class Simulation:
 
     def replace_future(self, future: Future) -> None:
         """Replace everything that the scheduler has not received yet; call it in a pause."""
+        if future.own_profiles:
+            future = self._with_own_profiles(future)
         jobs = self.world.jobs
         for job_id, run_s in future.runs_s.items():
             job = jobs[job_id]
@@ -302,18 +308,52 @@ class Simulation:
             self.world.fallible = Fallible(self.world.machines.size)
         self.arrivals.play_failure(HostFailure(self.world.now, HostFailureKind.REPAIRED, hosts))
 
-    def _drawn_profile(self, runs_s: Mapping[str, float], job: WorkloadJob) -> Profile:
+    def own_profile(self, job_id: str) -> tuple[str, dict[str, Any]]:
+        """Return the profile that a future has given to a job (`Future.own_profiles`): name, and object."""
+        name = f"{job_id}{_OWN}"
+        profile = self.world.profiles[job_id.partition("!")[0]][name]
+        if isinstance(profile, Delay):
+            return name, {"type": "delay", "delay": profile.delay_s}
+        if isinstance(profile, Homogeneous):
+            return name, {"type": "parallel_homogeneous", "cpu": profile.flops, "com": 0}
+        raise RuntimeError(f"job {job_id} has no drawn profile")
+
+    def _with_own_profiles(self, future: Future) -> Future:
+        """Give each job of a future its own profile; return the future with them."""
+        profiles, jobs = self.world.profiles, self.world.jobs
+        for job_id, run_s in future.runs_s.items():
+            job = jobs[job_id]
+            name = f"{job_id}{_OWN}"
+            lasting = self._lasting(job.profile, run_s)
+            if job.state == RUNNING and isinstance(lasting, Homogeneous):
+                speed_flops = self.world.table.speeds[self.world.machines.mode[job.alloc.ids]].min()
+                lasting = replace(lasting, flops=run_s * float(speed_flops))
+            profiles[job.workload][name] = replace(lasting, name=name)
+        arrivals = []
+        for arrival in future.arrivals:
+            job_id = arrival.job.id
+            given = profiles[arrival.workload][arrival.job.profile]
+            own = replace(self._lasting(given, arrival.run_s), name=f"{job_id}{_OWN}")
+            profiles[arrival.workload][own.name] = own
+            arrivals.append(replace(arrival, job=replaced(arrival.job, profile=own.name)))
+        return replace(future, arrivals=arrivals)
+
+    def _drawn_profile(self, runs_s: Mapping[str, float], job: WorkloadJob) -> Homogeneous | Delay:
         workload = job.id.partition("!")[0]
         return self._lasting(self.world.profiles[workload][job.profile], runs_s[job.id])
 
     def _lasting(self, profile: Profile, run_s: float) -> Homogeneous | Delay:
         """Return a profile that takes ``run_s`` (s) at full speed, and computes if ``profile`` does."""
-        while isinstance(profile, Composed):
-            workload = next(some for some in self.world.profiles.values() if profile.sequence[0] in some)
-            profile = workload[profile.sequence[0]]
-        if isinstance(profile, Delay):
+        if not self._computes(profile):
             return Delay(profile.name, 0, run_s)
         return Homogeneous(profile.name, 0, run_s * self.full_speed_flops)
+
+    def _computes(self, profile: Profile) -> bool:
+        """Whether a profile, or any part of it, loads its hosts."""
+        if not isinstance(profile, Composed):
+            return not isinstance(profile, Delay)
+        workload = next(some for some in self.world.profiles.values() if profile.sequence[0] in some)
+        return any(self._computes(workload[name]) for name in profile.sequence)
 
     @cached_property
     def full_speed_flops(self) -> float:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 import numpy as np
 
+from beasy_sched.engine.lives import DrawnWork
 from beasy_sched.engine.observed import ObservedSession
 from beasy_sched.engine.session import Session
 from beasy_sched.model.jobs import Job, JobState
@@ -124,7 +125,16 @@ def replace_future(
     simulation: Simulation, session: Session, moment: ForkedMoment, drawn: DrawnFuture
 ) -> None:
     """Replace everything that is unknown at the moment, in the simulation and in the session."""
-    simulation.replace_future(drawn.future)
+    future = drawn.future
+    if session.lives.is_open:  # what a kill leaves must not be that of the actual work
+        future = replace(future, own_profiles=True)
+        simulation.replace_future(future)
+        runs_s = {**future.runs_s, **{each.job.id: each.run_s for each in future.arrivals}}
+        session.replace_work(
+            {job_id: DrawnWork(*simulation.own_profile(job_id), run_s) for job_id, run_s in runs_s.items()}
+        )
+    else:
+        simulation.replace_future(future)
     power = session.power
     if power is None:
         return

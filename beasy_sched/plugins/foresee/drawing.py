@@ -13,6 +13,7 @@ from beasy_sched.arrays import FloatArray
 from beasy_sched.forecast.quantiles import Quantiles
 from beasy_sched.formats.batsim_events import ExternalEvent
 from beasy_sched.formats.batsim_jobs import WorkloadJob
+from beasy_sched.model.restarts import MEMBERS as RESTARTS
 from beasy_sched.plugins.foresee.known import EndedJobs, KnownProduction, PresentJob, PresentKnowledge
 from beasy_sched.protocol.notices import CARBON_FIELD, POWER_FIELD, PRICE_FIELD
 from beasy_sched.simulator.future import Arrival, Future
@@ -27,7 +28,7 @@ _DAYS_OF_PRODUCTION: Final = 7
 """Number of past days of which one is drawn as the production of a day, where there is no forecast."""
 _KEPT_AN_HOUR: Final = 0.9
 """Correlation of the normal score of the production after an hour."""
-_KEPT_FIELDS: Final = frozenset({"user", "power_w", "host_share", "estimate_s"})
+_KEPT_FIELDS: Final = frozenset({"user", "power_w", "host_share", "estimate_s", *RESTARTS})
 """Fields of a past job that a drawn one has as well: the others name jobs or times of the past."""
 _RATHER_SHORT_S: Final = 1.0
 """Shortest run time, s."""

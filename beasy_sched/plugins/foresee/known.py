@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +15,7 @@ from beasy_sched.forecast.quantiles import Quantiles
 from beasy_sched.formats.batsim_events import ExternalEvent
 from beasy_sched.formats.batsim_jobs import WorkloadJob
 from beasy_sched.model.jobs import JobState
+from beasy_sched.model.restarts import first_id
 from beasy_sched.policies.bid_price.estimators import ProductionError
 from beasy_sched.protocol.notices import POWER_FIELD
 from beasy_sched.simulator import Simulation
@@ -92,12 +93,13 @@ def known_at(time_s: float, until_s: float, simulation: Simulation, session: Ses
     """Return everything known at ``time_s``, at which the simulation pauses."""
     past = simulation.arrivals.past_jobs()
     users = {job.id: _user(job, name) for name, jobs in past.items() for job in jobs}
+    first = first_id if session.lives.is_on else str
     submitted = [(name, job) for name, jobs in past.items() for job in jobs]
     submitted.sort(key=lambda pair: pair[1].subtime)
     present = tuple(
         PresentJob(
             job.request.id,
-            users.get(job.request.id, job.workload),
+            users.get(first(job.request.id), job.workload),
             job.walltime if job.walltime >= 0.0 else math.inf,
             time_s - job.start if job.state == RUNNING else -1.0,
         )
@@ -109,7 +111,7 @@ def known_at(time_s: float, until_s: float, simulation: Simulation, session: Ses
         time_s,
         until_s,
         present,
-        _ended(session, users),
+        _ended(session, users, first),
         submitted,
         [event for event in simulation.arrivals.past_events() if POWER_FIELD in event.data],
         None if power is None else _production(time_s, until_s, power),
@@ -122,13 +124,13 @@ def _user(job: WorkloadJob, workload: str) -> str:
     return f"{workload}!" if user is None else f"{workload}!{user}"
 
 
-def _ended(session: Session, users: Mapping[str, str]) -> EndedJobs:
+def _ended(session: Session, users: Mapping[str, str], first: Callable[[str], str]) -> EndedJobs:
     columns = session.outcomes.columns()
     chosen = np.isin(columns["state"], _COMPLETE)
     rows = np.flatnonzero(chosen).tolist()
     ids = session.outcomes.ids
     return EndedJobs(
-        tuple(users.get(ids[row], "") for row in rows),
+        tuple(users.get(first(ids[row]), "") for row in rows),
         columns["walltime_s"][chosen],
         (columns["end_s"] - columns["start_s"])[chosen],
     )

@@ -40,7 +40,7 @@ class PastOfRun(Observer):
     def after(self, session: Session, message: Message, reply: Reply) -> None:
         """Keep what a message brings."""
         for event in message.events:
-            if type(event) is JobSubmitted:
+            if type(event) is JobSubmitted and not session.lives.is_life(event.job.id):
                 self._submit(event.job)
             elif type(event) is PowerAnnounced:
                 self._announce(event)

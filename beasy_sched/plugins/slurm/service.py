@@ -21,6 +21,7 @@ from beasy_sched.plugins.slurm.records import FALLING, SlurmAway
 from beasy_sched.plugins.slurm.reservations import Names, is_ours
 from beasy_sched.plugins.slurm.slurm_commands import CommandFailed, Slurm
 from beasy_sched.plugins.slurm.sources.watcher import Watcher
+from beasy_sched.plugins.slurm.told_starts import own_comment
 
 Decide = Callable[[Message], Reply]
 """A scheduler: a function from each message to its reply."""
@@ -182,6 +183,8 @@ def release_partition(
 ) -> int:
     """Return a partition to Slurm: release the jobs held for the bridge, and power its nodes up.
 
+    Expected starts in the comments of jobs are deleted.
+
     It waits for nodes that are powering down, because Slurm ignores requests to power them up. In the
     nodes-only mode, delete the reservations instead: Slurm wakes nodes when it needs them; ``low``: partition
     to set UP.
@@ -192,6 +195,7 @@ def release_partition(
     if low is not None:
         _done(slurm, a.SwitchPartition(low, is_up=True), say)
     released = 0
+    _restore_comments(slurm, partition, say)
     for job in slurm.jobs():
         if partition in job.partitions and job.is_held and job.is_ours:
             if job.is_placed:
@@ -219,6 +223,18 @@ def release_partition(
             return released
         sleep(1.0)
         nodes = [node for node in slurm.nodes() if node.name in falling]
+
+
+def _restore_comments(slurm: Slurm, partition: str, say: Callable[[str], None]) -> None:
+    """Leave the jobs of a partition their users' comments: nobody updates their expected starts any more."""
+    own_by_job = {  # all tasks of an array have one comment
+        job.id.partition("_")[0]: own
+        for job in slurm.jobs()
+        if partition in job.partitions and job.is_ours and job.end is None
+        if (own := own_comment(job.comment)) != job.comment
+    }
+    for job_id, own in own_by_job.items():
+        _done(slurm, a.CommentJob(job_id, own), say)
 
 
 def _done(slurm: Slurm, action: a.ClusterAction, say: Callable[[str], None]) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 
 from beasy_sched.formats.batsim_events import power_event_lines
 from beasy_sched.generate.platform_file import preset_platform, write_platform
+from beasy_sched.model.restarts import OnKill
 from beasy_sched.outputs.files import RunFiles
 from beasy_sched.plugins.foresee.following import ForecastFollower, Moments
 from beasy_sched.plugins.foresee.forecast import ENCODER
@@ -72,6 +73,9 @@ class FutureSite:
     with_site: bool = True
     hydrogen: bool = False
     windows: int = 1
+    on_kill: OnKill = OnKill.DROP
+    site_more: str = ""
+    """Further sections of the site file."""
     replan_every: str | None = None
     """Interval of the plans, which expect the workload and production of the run; None: no plans."""
 
@@ -87,6 +91,15 @@ class FutureSite:
             else {"type": "parallel_homogeneous", "cpu": job["run"] * speed, "com": 0}
             for job in self.jobs
         }
+        for job in self.jobs:
+            if (kind := job.get("kind", "task")) != "task" and not job.get("delay"):
+                name, half_s = f"half of {job['id']}", job["run"] / 2.0
+                profiles[name] = {"type": "parallel_homogeneous", "cpu": half_s * speed, "com": 0}
+                parts = [name, name]
+                if kind == "mixed":
+                    parts = ["some", name, name]
+                profiles[str(job["id"])] = {"type": "composed", "seq": parts}
+                profiles["some"] = {"type": "delay", "delay": 5.0}
         jobs = [
             {
                 "id": job["id"], "subtime": job["at"], "res": job["res"], "profile": job["id"],
@@ -107,6 +120,7 @@ class FutureSite:
             _write_hours(folder / "temperature.csv", "temperature", self.temperatures_c)
             _write_hours(folder / "services.csv", "power_kw", self.services_kw)
             site += LOADS
+        site += self.site_more
         failures = None
         if self.failures:
             failures = folder / "failures.jsonl"
@@ -116,6 +130,7 @@ class FutureSite:
             site_name=str(folder / "site.toml"),
             options=self.options,
             windows=self.windows,
+            on_kill=self.on_kill,
         )
         if self.replan_every is not None:
             expected = str(folder / "workload.json"), str(folder / "power.txt")

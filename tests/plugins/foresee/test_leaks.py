@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from beasy_sched.model.restarts import OnKill, first_id
 from beasy_sched.plugins.foresee.following import Moments
 from tests.plugins.foresee.foreseen_site import (
     HOUR_S,
@@ -19,13 +20,23 @@ from tests.plugins.foresee.foreseen_site import (
     told,
 )
 
+RESTART = """
+[restart]
+interval_s = 600
+dump_s = 30
+"""
 AT_S = 30 * HOUR_S + 17.0
 
 
-def _ended_by(folder: Path, time_s: float) -> set[str]:
+def _ended_by(folder: Path, time_s: float, *, come_back: bool = False) -> set[str]:
+    """Return the jobs that have ended by a time; those that were killed have not if they ``come_back``."""
     with (folder / "run_jobs.csv").open() as file:
-        rows = csv.DictReader(file)
-        return {row["job_id"] for row in rows if row["finish_time"] and float(row["finish_time"]) <= time_s}
+        rows = [row for row in csv.DictReader(file) if row["finish_time"]]
+    return {
+        first_id(row["job_id"])
+        for row in rows
+        if float(row["finish_time"]) <= time_s and not (come_back and "KILLED" in row["final_state"])
+    }
 
 
 def _with_another_future(site: FutureSite, ended: set[str]) -> FutureSite:
@@ -93,4 +104,32 @@ def test_the_future_does_not_show_in_a_forecast(tmp_path: Path, policy: str, gri
     other = told(foreseen(other_site, tmp_path / "other", policy, moments))
     assert len(one) == 1
     assert b'"jobs":[{' in one[0], "no job waits: the test shows nothing"
+    assert one == other
+
+
+@pytest.mark.parametrize("on_kill", [OnKill.REQUEUE, OnKill.CHECKPOINT])
+@pytest.mark.parametrize("kind", ["task", "sequence", "mixed"])
+@pytest.mark.parametrize("seed", range(8, 14))
+@pytest.mark.sampled(2)
+def test_the_work_of_jobs_that_come_back_does_not_show(
+    tmp_path: Path, on_kill: OnKill, kind: str, seed: int
+) -> None:
+    """Jobs are killed before the moment and in its continuations: what they have left is unknown."""
+    rng = np.random.default_rng(seed)
+    site = FutureSite(
+        [{**job, "kind": kind} for job in some_jobs(rng, until_s=60 * HOUR_S, count=70)],
+        sunny_w(72, most_w=900.0),
+        hosts=5,
+        on_kill=on_kill,
+        site_more=RESTART,
+    )
+    moments = Moments(at_s=(AT_S,))
+    problems: list[str] = []
+    one = told(foreseen(site, tmp_path / "one", "easy", moments, warn=problems.append))
+    ended = _ended_by(tmp_path / "one", AT_S, come_back=True)
+    other_site = _with_another_future(site, ended)
+    other = told(foreseen(other_site, tmp_path / "other", "easy", moments, warn=problems.append))
+    assert problems == []
+    came_back = (tmp_path / "one" / "run_jobs.csv").read_text().count("#1,")
+    assert came_back > 1, "no job came back: the test shows nothing"
     assert one == other

@@ -267,3 +267,24 @@ def test_from_python(tmp_path: Path) -> None:
     assert {"start_s", "started_s", "start_by_walltimes_s"} <= {*frame.columns}
     compared = bs.what_if(prefix, at="14h", lose="0-3", continuations=2, at_once=2)
     assert compared.loc["jobs finished", "difference"] < 0
+
+
+@pytest.mark.parametrize("name", ["price.csv", "temperature.csv", "services.csv"])
+def test_files_that_the_site_file_names_are_inputs(tmp_path: Path, name: str) -> None:
+    hours = range(24 * 4)
+    site = FutureSite(
+        some_jobs(np.random.default_rng(3), until_s=HOUR_S, count=2),
+        sunny_w(24),
+        window_h=24,
+        hosts=5,
+        prices=[0.1 + 0.01 * (hour % 24) for hour in hours],
+        temperatures_c=[15.0 for _ in hours],
+        services_kw=[0.1 for _ in hours],
+    )
+    prefix = _run_of(site, tmp_path, "easy")
+    (tmp_path / name).write_text((tmp_path / name).read_text() + "\n")
+    with pytest.raises(InputError, match=f"{name}: the file has changed since the run"):
+        what_if(prefix, HOUR_S, Change(), is_known=True)
+    (tmp_path / name).unlink()
+    with pytest.raises(InputError, match=f"{name}: the run .* used this file, which is gone: restore it"):
+        what_if(prefix, HOUR_S, Change(), is_known=True)

@@ -181,6 +181,17 @@ def test_release_wakes_nodes_and_releases_what_was_held_for_the_bridge() -> None
         release_partition(Slurm(slurm), "gpu", print)
 
 
+def test_a_release_deletes_expected_starts_from_comments() -> None:
+    slurm = FakeSlurm(1)
+    told = "start expected 14:10 to 16 Jan 15:40"
+    texts = {told: "", f"mine; {told}": "mine", "mine": "mine"}
+    jobs = {submit(slurm, comment=text): own for text, own in texts.items()}
+    another = slurm.submit(held=True, comment=told)
+    release_partition(Slurm(slurm), "main", print)
+    assert {job: slurm.jobs[job].comment for job in jobs} == jobs
+    assert slurm.jobs[another].comment == told
+
+
 def test_a_wake_up_that_is_lost_is_asked_for_again() -> None:
     """Slurm forgets a POWER_UP of a node that is still falling asleep."""
     slurm = FakeSlurm(1)

@@ -215,6 +215,10 @@ def test_a_slow_forecast_does_not_keep_jobs_waiting(tmp_path: Path, monkeypatch:
         (["--act", "--tell-users"], "--tell-users requires --foresee TIME"),
         (["--foresee", "5m", "--tell-users"], "--tell-users requires --act and --mode jobs"),
         (["--act", "--foresee", "5m", "-s", "tcp://127.0.0.1:1"], "omit -s/--socket-endpoint"),
+        (
+            ["--act", "--mode", "nodes-only", "--foresee", "5m", "--site", "default", "--power", "p.csv"],
+            "--foresee requires --mode jobs: with nodes-only, Slurm starts the jobs",
+        ),
     ],
 )
 def test_options_that_need_others(
