@@ -85,6 +85,7 @@ def test_without_either_the_reason_is_stated(tmp_path: Path) -> None:
         release_package(broken, tmp_path)
 
 
+@pytest.mark.slow
 def test_time_and_calls_of_a_run(tmp_path: Path) -> None:
     """Twice the messages take twice the calls; only what a run does once is left out of the count."""
 

@@ -153,6 +153,7 @@ def test_plans_of_a_renewed_production(site, tmp_path):
     assert np.round(plans[12].power.renew_w, 6).tolist() == [3000.0] * 48
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("option", ["forecast", "production"])
 def test_a_file_that_does_not_change_is_as_read_once(option, site, tmp_path):
     pytest.importorskip("highspy", reason="planning needs the HiGHS solver")
@@ -286,6 +287,7 @@ def test_a_limit_requires_a_forecast_that_is_read_again(forecast, site, capsys):
 # --- recordings -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("option", ["forecast", "production"])
 def test_a_replay_uses_each_forecast_from_the_message_on_with_which_it_came(option, site, tmp_path):
     pytest.importorskip("highspy", reason="planning needs the HiGHS solver")

@@ -128,6 +128,7 @@ def test_a_lost_table_is_written_again(copy):
     assert (copy / "runs.parquet").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_all_files_of_runs_can_be_kept(tmp_path):
     small = scenario(("[1, 2]", "[1]"))
     run_campaign(tmp_path / "out", small)
@@ -172,6 +173,7 @@ def bad(name: str, policy: str):
     return scenario(('"easy"', f'{{ name = "bad_policies:{policy}", label = "{name}" }}'), ("[1, 2]", "[1]"))
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize(
     ("label", "policy", "error"),
     [
@@ -340,6 +342,7 @@ def test_the_commands(tmp_path, capsys):
     assert "all runs were already finished" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_full_disk_stops_the_campaign_which_can_go_on(tmp_path, capsys):
     resource = pytest.importorskip("resource")
     begin([scenario()], tmp_path / "out")
@@ -357,6 +360,7 @@ def test_a_full_disk_stops_the_campaign_which_can_go_on(tmp_path, capsys):
     assert run_campaign(tmp_path / "out").failed == 0
 
 
+@pytest.mark.slow
 def test_a_policy_that_hangs_is_a_row_not_the_end_of_the_campaign(tmp_path, capsys):
     begin([bad("hangs", "Hangs")], tmp_path)
     assert exit_code("campaign", "resume", str(tmp_path), "-j", "4", "-q", "--time-limit", "8s", *ALLOW) == 1
@@ -390,6 +394,7 @@ def test_a_failed_run_is_in_the_exit_code(tmp_path, capsys):
     assert (tmp_path / "runs.parquet").exists()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("kind", ["plan", "workload"])
 def test_an_input_that_a_power_cut_emptied_is_made_again(copy, kind):
     emptied = next((copy / "inputs").glob(f"{kind}-*"))

@@ -24,6 +24,7 @@ def test_it_is_not_an_option_of_the_policy() -> None:
         ComparedPolicy.of("easy on_kill=forget")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("wire", [(), ("--wire",)])
 def test_each_treatment_in_one_table(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], wire: tuple[str, ...]

@@ -115,6 +115,7 @@ def test_deadlines_are_those_of_the_sites_clock(folder):
     assert all(job["deadline_s"] >= job["subtime"] + job["walltime"] - 1e-5 for job in jobs)
 
 
+@pytest.mark.slow
 @GREENSLOT
 def test_a_campaign(folder):
     found = green(folder)

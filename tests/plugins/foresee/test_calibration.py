@@ -59,6 +59,7 @@ def test_without_a_hit_or_miss_a_fan_is_that_of_the_continuations() -> None:
     assert Calibration().fan("soc", HOUR_S, [7.0] * 3) == [7.0] * 5
 
 
+@pytest.mark.slow
 def test_fans_are_adapted_while_the_run_goes(tmp_path: Path) -> None:
     jobs = some_jobs(np.random.default_rng(3), until_s=40 * HOUR_S, count=100)
     site = FutureSite(jobs, sunny_w(48), window_h=48, hosts=4)
@@ -87,6 +88,7 @@ def test_run_times_are_those_of_the_user_and_longer_than_what_was_used() -> None
     assert {known.draw(unlimited, rng) for _ in range(20)} == {500.0}
 
 
+@pytest.mark.slow
 def test_the_report_shows_forecasts(tmp_path: Path) -> None:
     jobs = some_jobs(np.random.default_rng(3), until_s=20 * HOUR_S, count=60)
     site = FutureSite(jobs, sunny_w(24), window_h=24, hosts=4)
@@ -99,6 +101,7 @@ def test_the_report_shows_forecasts(tmp_path: Path) -> None:
         assert np.isfinite(trace["x"]).all(), "the page cannot draw times that are not numbers"
 
 
+@pytest.mark.slow
 def test_the_script_prints_a_row_for_each_trace(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rng = np.random.default_rng(2)
     rows = ["; MaxProcs: 8"]

@@ -44,7 +44,7 @@ def _site(seed: int = 3) -> FutureSite:
 
 
 @pytest.mark.parametrize("policy", PLAIN)
-@pytest.mark.sampled(2)
+@pytest.mark.sampled
 def test_a_run_is_the_same_with_and_without_forecasts(tmp_path: Path, policy: str) -> None:
     site = _site()
     (tmp_path / "out").mkdir()
@@ -86,7 +86,7 @@ def _certain(days: int) -> FutureSite:
 
 
 @pytest.mark.parametrize("policy", PLAIN)
-@pytest.mark.sampled(2)
+@pytest.mark.sampled
 def test_a_certain_future_is_foreseen_to_the_digit(tmp_path: Path, policy: str) -> None:
     _check_certain(_certain(3), tmp_path, policy)
 
@@ -168,6 +168,7 @@ def test_results_are_in_order_and_lost_children_are_reported() -> None:
     assert found[1:4] == [Lost("was killed by signal 9"), Lost("failed"), Lost("took longer than 5 s")]
 
 
+@pytest.mark.slow
 def test_lost_continuations_are_counted_and_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = following.draw
 

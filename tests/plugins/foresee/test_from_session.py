@@ -151,6 +151,7 @@ def _check(found: _Continuing) -> None:
     assert times_s[0] == pytest.approx(times_s[1], abs=1e-4)
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("seed", range(3))
 def test_it_continues_like_the_simulation_that_was_there(tmp_path: Path, policy: str, seed: int) -> None:
@@ -170,6 +171,7 @@ def test_without_a_site_it_continues_too(tmp_path: Path) -> None:
     _check(found)
 
 
+@pytest.mark.slow
 def test_transitions_under_way_are_continued(tmp_path: Path) -> None:
     """Servers that fall asleep or wake at the pause arrive when they would have."""
     job = {"res": 3, "walltime": 3000.0, "user": 0, "delay": False}

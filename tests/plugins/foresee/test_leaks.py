@@ -86,7 +86,7 @@ def _with_another_future(site: FutureSite, ended: set[str]) -> FutureSite:
 
 @pytest.mark.parametrize("policy", ["easy", "bid-price", "power-reactive"])
 @pytest.mark.parametrize(("grid", "loads"), [(False, False), (True, False), (True, True)])
-@pytest.mark.sampled(3)
+@pytest.mark.sampled
 def test_the_future_does_not_show_in_a_forecast(tmp_path: Path, policy: str, grid: bool, loads: bool) -> None:
     rng = np.random.default_rng(5)
     site = FutureSite(

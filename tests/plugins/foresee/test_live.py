@@ -78,6 +78,7 @@ def _exchanges(path: Path) -> list[tuple[bytes, bytes]]:
         return [*recording.exchanges()]
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("policy", ["easy", "bid-price"])
 def test_a_session_decides_the_same_with_live_forecasts(tmp_path: Path, policy: str) -> None:
     live = _Patient(3 * HOUR_S, continuations=2, is_real_time=False)

@@ -160,6 +160,7 @@ def test_lost_servers_run_nothing_more(tmp_path: Path) -> None:
     assert pair.changed.totals.finished == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", [name for name in ("bid-price", "power-reactive") if name in built_in()])
 def test_another_policy_takes_over(tmp_path: Path, policy: str) -> None:
     comparison = what_if(

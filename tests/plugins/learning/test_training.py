@@ -64,6 +64,7 @@ def content(model: Model, path: Path) -> bytes:
     return path.read_bytes()
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("learner", ["q-learning", "bandit"])
 def test_the_same_bytes_with_one_process_or_two(learner, small_batches, tmp_path):
     lesson = Lesson(learner, BATCH + 2)
@@ -75,6 +76,7 @@ def test_the_same_bytes_with_one_process_or_two(learner, small_batches, tmp_path
     assert learner == "bandit" or content(other, tmp_path / "a") != content(one, tmp_path / "a")
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("learner", ["q-learning", "bandit"])
 def test_what_was_stopped_goes_on_to_the_same_bytes(learner, small_batches, tmp_path):
     lesson = Lesson(learner, 2 * BATCH)
@@ -123,6 +125,7 @@ def test_what_explores_keeps_its_rules_for_an_episode():
     assert len({anew(few)[0] for _ in range(50)}) == len(ACTIONS)
 
 
+@pytest.mark.slow
 def test_rewards_beyond_a_reference():
     """Who always does as the reference gains nothing; the curve is of the agent's own rewards."""
     lesson = Lesson("q-learning", 2, reference="last")
