@@ -202,8 +202,8 @@ class Reservations:
         if self._reserve_energy:
             self.net_j[span] -= energy_j
             self._sun_j[span] = np.maximum(self.net_j[span], 0.0)
-            if self._peaks is not None:
-                self._peaks.taken(span, energy_j)
+            if energy_j < 0.0 and self._peaks is not None:
+                self._peaks.given_back()
         self._costs.clear()
 
     def _compare(self, res: int, energy_j: float, length: int) -> StartCosts:
