@@ -115,12 +115,12 @@ class PeakCosts:
         self._over_j: FloatArray | None = None
         """Energy that servers may lack in each slot before the peak rises, J; None: not known."""
 
-    def given_back(self) -> None:
-        """Note that jobs have given energy back, so that the peak may be lower."""
+    def changed(self) -> None:
+        """Note that the peak may have changed."""
         self._over_j = None
 
-    def of_starts(self, energy_j: float, length: int) -> FloatArray | None:
-        """Return what each start of a job adds to the cost of the peak; None: no start raises it.
+    def of_starts(self, energy_j: float, length: int) -> FloatArray:
+        """Return what each start of a job adds to the cost of the peak.
 
         It is the largest rise of all slots of a start, also if they belong to two periods.
         """
@@ -128,13 +128,6 @@ class PeakCosts:
         slack_j = self._slack_j + ROUNDING * energy_j
         raised_j = (energy_j - slack_j) - over_j
         raised_j -= self._net_j
-        most_j = raised_j.max()
-        if most_j > energy_j + slack_j:  # jobs that were placed before have raised it
-            raised_j = (energy_j - slack_j) - self._find_over()
-            raised_j -= self._net_j
-            most_j = raised_j.max()
-        if most_j <= 0.0:
-            return None
         cost = np.maximum(raised_j, 0.0, out=raised_j)
         cost *= self._per_server_j
         if self._limit_cost is not None:  # a battery that is charged up to the limit gives way to jobs
