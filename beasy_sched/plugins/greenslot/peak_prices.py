@@ -12,7 +12,12 @@ import numpy as np
 from msgspec import Struct
 
 from beasy_sched.arrays import FloatArray, IntArray
-from beasy_sched.energy.balance import settle_step
+from beasy_sched.energy.devices.battery import (
+    charge_power_limit,
+    charge_power_wanted,
+    discharge_power_limit,
+    energy_after_step,
+)
 from beasy_sched.energy.grid import Grid
 from beasy_sched.energy.grid_charging import uses_ahead
 from beasy_sched.energy.storage import Storage, StorageState
@@ -39,20 +44,27 @@ def charges_ahead(
     uses = uses_ahead(grid, now_s, edges_s) if grid.charges_battery else None
     if uses is None or not any(use.charge_w for use in uses):
         return None
-    battery, level = Storage(storage.battery), StorageState(state.battery_j)
+    battery, level_j = storage.battery, state.battery_j
     slot_s, charges = float(edges_s[1] - edges_s[0]), np.zeros(len(net_w))
     last = max(number for number, use in enumerate(uses) if use.charge_w)
+    most_j = battery.energy_j(max(use.charge_soc_pct for use in uses))
     for number, (power_w, use) in enumerate(zip(net_w.tolist()[: last + 1], uses, strict=False)):
-        record, level = settle_step(
-            battery,
-            level,
-            dt_s=slot_s,
-            consumed_j=max(-power_w, 0.0) * slot_s,
-            renew_w=max(power_w, 0.0),
-            grid=grid,
-            use=use,
-        )
-        charges[number] = record.grid_charge_w
+        charge_w, discharge_w, import_w = 0.0, 0.0, 0.0
+        if power_w >= 0.0:
+            charge_w = min(power_w, charge_power_limit(battery, level_j, slot_s))
+        else:
+            import_w = min(use.first_w, -power_w)
+            if import_w < -power_w:
+                most_w = discharge_power_limit(battery, level_j, slot_s, battery.min_j)
+                discharge_w = min(-power_w - import_w, most_w)
+                import_w = min(-power_w - discharge_w, grid.import_limit_w)
+        if use.charge_w > import_w and discharge_w <= 0.0:
+            wanted_w = charge_power_wanted(battery, level_j, slot_s, most_j)
+            more_w = min(use.charge_w - import_w, min(battery.charge_limit_w, wanted_w) - charge_w)
+            if more_w > 0.0:
+                charges[number] = more_w
+                charge_w += more_w
+        level_j = energy_after_step(battery, level_j, charge_w, discharge_w, slot_s)
     if not charges.any():
         return None
     return GridCharges(charges, np.array([use.charge_w for use in uses]))
@@ -92,68 +104,51 @@ class SlotPeaks(Struct, frozen=True, eq=False):
 
 
 class PeakCosts:
-    """Costs of a higher peak, while jobs take energy from the slots.
-
-    ``_room_j`` is the energy that the servers may take in each slot before the peak rises.
-    """
+    """Costs of a higher peak, while jobs take energy from the slots."""
 
     def __init__(self, peaks: SlotPeaks, net_j: FloatArray, slot_s: float) -> None:
         """``net_j`` is that of `Reservations`, which changes it."""
         self._peaks, self._net_j, self._slot_s = peaks, net_j, slot_s
-        self._per_j = peaks.per_kw / 1e3 / slot_s
-        self._stale = True
+        per_j = peaks.per_kw / 1e3 / slot_s
+        self._per_j = per_j
+        self._per_server_j: float | FloatArray = per_j if peaks.pue is None else per_j * peaks.pue
+        self._over_j: FloatArray | None = None
+        """Energy that servers may lack in each slot before the peak rises, J; None: not known."""
 
-    def taken(self, span: slice, energy_j: float) -> None:
-        """Note that jobs have taken ``energy_j`` in each slot of ``span``; negative: they have given it."""
-        if self._stale:
-            return
-        if energy_j < 0.0:
-            self._stale = True
-            return
-        room_j = self._room_j[span] = self._net_j[span] + self._over_j[span]
-        if room_j.size:
-            least_j = float(room_j.min())
-            if least_j < -self._slack_j:
-                self._stale = True
-            elif least_j < self._least_j:
-                self._least_j = least_j
+    def changed(self) -> None:
+        """Note that the peak may have changed."""
+        self._over_j = None
 
-    def of_starts(self, energy_j: float, length: int) -> FloatArray | None:
-        """Return what each start of a job adds to the cost of the peak; None: no start raises it.
+    def of_starts(self, energy_j: float, length: int) -> FloatArray:
+        """Return what each start of a job adds to the cost of the peak.
 
         It is the largest rise of all slots of a start, also if they belong to two periods.
         """
-        if self._stale:
-            self._find_room()
+        over_j = self._over_j if self._over_j is not None else self._find_over()
         slack_j = self._slack_j + ROUNDING * energy_j
-        if energy_j - self._least_j <= slack_j:
-            return None
-        raised_j = energy_j - self._room_j
-        raised_j[raised_j <= slack_j] = 0.0
-        peaks = self._peaks
-        if peaks.pue is not None:
-            raised_j *= peaks.pue
-        if self._limit_j is not None:  # a battery that is charged up to the limit gives way to jobs
-            raised_j = np.minimum(raised_j, np.maximum(raised_j - self._charge_j, self._limit_j))
-        return _window_maxima(raised_j, length) * self._per_j
+        raised_j = (energy_j - slack_j) - over_j
+        raised_j -= self._net_j
+        cost = np.maximum(raised_j, 0.0, out=raised_j)
+        cost *= self._per_server_j
+        if self._limit_cost is not None:  # a battery that is charged up to the limit gives way to jobs
+            cost = np.minimum(cost, np.maximum(cost - self._charge_cost, self._limit_cost))
+        return _window_maxima(cost, length)
 
-    def _find_room(self) -> None:
+    def _find_over(self) -> FloatArray:
         peaks, slot_s = self._peaks, self._slot_s
         import_w = peaks.import_w(np.maximum(-self._net_j, 0.0) / slot_s)
         highest_w = peaks.highest_w(import_w)
-        over_w, self._limit_j = highest_w, None
+        over_w, self._limit_cost = highest_w, None
         if peaks.charges is not None:
             charges = peaks.charges
             charge_w = np.where(import_w < charges.limit_w * (1.0 - ROUNDING), charges.charge_w, 0.0)
             if charge_w.any():
                 over_w = highest_w - charge_w
-                self._charge_j: FloatArray = charge_w * slot_s
-                self._limit_j = np.maximum(charges.limit_w - highest_w, 0.0) * slot_s
-        self._over_j: FloatArray = (over_w if peaks.pue is None else over_w / peaks.pue) * slot_s
-        self._room_j: FloatArray = self._net_j + self._over_j
-        self._least_j = float(self._room_j.min())
+                self._charge_cost: FloatArray = charge_w * (slot_s * self._per_j)
+                self._limit_cost = np.maximum(charges.limit_w - highest_w, 0.0) * (slot_s * self._per_j)
         self._slack_j = ROUNDING * float(highest_w.max()) * slot_s
-        self._stale = False
+        self._over_j = (over_w if peaks.pue is None else over_w / peaks.pue) * slot_s
+        return self._over_j
 
 
 def _window_maxima(values: FloatArray, length: int) -> FloatArray:

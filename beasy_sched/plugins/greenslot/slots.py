@@ -152,7 +152,7 @@ class StartCosts(Struct, frozen=True, eq=False):
     cost_tolerance: float
     """Rounding tolerance of `cost`."""
     peak_cost: FloatArray | None = None
-    """Part of `cost` for a higher peak; None if no start raises it, or it has no price."""
+    """Part of `cost` for a higher peak; None if it has no price."""
 
 
 class Reservations:
@@ -202,9 +202,16 @@ class Reservations:
         if self._reserve_energy:
             self.net_j[span] -= energy_j
             self._sun_j[span] = np.maximum(self.net_j[span], 0.0)
-            if self._peaks is not None:
-                self._peaks.taken(span, energy_j)
+            if self._peaks is not None and self._may_change_peak(span, res, energy_j):
+                self._peaks.changed()
         self._costs.clear()
+
+    def _may_change_peak(self, span: slice, res: int, energy_j: float) -> bool:
+        """Whether a reservation may change the peak: all but those whose start does not raise it."""
+        costs = self._costs.get((res, energy_j, span.stop - span.start))
+        if energy_j < 0.0 or costs is None or costs.peak_cost is None:
+            return True
+        return span.start >= len(costs.peak_cost) or bool(costs.peak_cost[span.start] > 0.0)
 
     def _compare(self, res: int, energy_j: float, length: int) -> StartCosts:
         brown_j = energy_j - self._sun_j
@@ -216,7 +223,8 @@ class Reservations:
         most_j = ENERGY_TOLERANCE * energy_j * len(brown_j)
         cost = _window_sums(brown_j * self._price_per_j, length)
         peak_cost = None
-        if self._peaks is not None and (peak_cost := self._peaks.of_starts(energy_j, length)) is not None:
+        if self._peaks is not None:
+            peak_cost = self._peaks.of_starts(energy_j, length)
             cost += peak_cost
         return StartCosts(
             possible=_window_sums(blocked, length) == 0,
