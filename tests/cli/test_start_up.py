@@ -86,7 +86,8 @@ def test_the_list_of_policies_imports_none_of_them():
 
 def test_the_line_of_a_policy_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "my_line.py").write_text(
-        "from beasy_sched.policies.easy import Easy\nclass Mine(Easy):\n    summary = 'mine'\n    needs_power = True\n"
+        "from beasy_sched.policies.easy import Easy\n"
+        "class Mine(Easy):\n    summary = 'mine'\n    needs_power = True\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     assert policy_line("my_line:Mine") == ("mine", True, False)
