@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import textwrap
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -36,18 +37,36 @@ def policies(given: _PoliciesOptions, names: tuple[str, ...]) -> None:
     """
     from beasy_sched.policies.registry import policy_names
 
+    if not names and not given.as_json:
+        _print_list(policy_names())
+        return
     descriptions = [described(name) for name in names or policy_names()]
     if given.as_json:
         click.echo(json.dumps(descriptions, indent=2))
         return
     longest = max(len(each["name"]) for each in descriptions)
     for each in descriptions:
-        needs = [*["--site"] * each["needs_site"], *["--plan"] * each["needs_plan"]]
-        note = f" (requires {' and '.join(needs)})" if needs else ""
+        note = _needs(each["needs_site"], each["needs_plan"])
         click.echo(f"{each['name']:<{longest}}  {each['summary']}{note}")
         if names:
             lines = [*_option_lines(each["options"]), _CAN_OFFER if each["can_offer"] else _CANNOT_OFFER]
             click.echo("".join(f"  {line}\n" for line in lines), nl=False)
+
+
+def _print_list(names: Sequence[str]) -> None:
+    """Print a line for each policy."""
+    from beasy_sched.policies.registry import policy_line
+
+    longest = max(map(len, names))
+    for name in names:
+        line = policy_line(name)
+        click.echo(f"{name:<{longest}}  {line.summary}{_needs(line.needs_power, line.needs_plan)}")
+
+
+def _needs(site: bool, plan: bool) -> str:
+    """Return what a policy requires, in parentheses; empty if nothing."""
+    needs = [*["--site"] * site, *["--plan"] * plan]
+    return f" (requires {' and '.join(needs)})" if needs else ""
 
 
 _CAN_OFFER: Final = (

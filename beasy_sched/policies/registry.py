@@ -5,19 +5,22 @@ from __future__ import annotations
 import ast
 import importlib
 import os
+import re
 import sys
 from collections.abc import Collection, Iterator, Mapping
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from beasy_sched.engine.policy import Policy, own_mistakes
-from beasy_sched.engine.session_words import ENGINE_WORDS, Sentences, Words
 from beasy_sched.errors import ConfigError, InputError, Interrupted
-from beasy_sched.formats.reading import read_bytes
 from beasy_sched.limits import shortened
 from beasy_sched.plugin import installed_plugins, own_targets
+
+if TYPE_CHECKING:
+    from beasy_sched.engine.policy import Policy
+    from beasy_sched.engine.session_words import Sentences, Words
+
 
 ENTRY_POINTS = "beasy_sched.policies"
 """Entry-point group through which other packages add policies."""
@@ -48,6 +51,55 @@ def policy_names() -> list[str]:
     return [*built_in(), *(name for name in _entry_points() if name not in built_in())]
 
 
+class PolicyLine(NamedTuple):
+    """A policy in a list: what it does, and what it requires."""
+
+    summary: str
+    needs_power: bool
+    needs_plan: bool
+
+
+def policy_line(name: str) -> PolicyLine:
+    """Return a policy's line of the list. Raises ConfigError.
+
+    It is read from the source of our policies, because importing all of them for a list takes long.
+    """
+    module, _, class_name = built_in().get(name, "").partition(":")
+    found: dict[str, Any] = {}
+    while (text := _source_of(module)) is not None:
+        start = re.search(rf"^class {class_name}\(([\w.]+)\):\n((?:(?:[ ].*)?\n)*)", text, re.MULTILINE)
+        if start is None:
+            break
+        base, body = start[1], start[2]
+        for attribute, value in re.findall(_LISTED, body, re.MULTILINE):
+            found.setdefault(attribute, ast.literal_eval(value))
+        if base == "Policy":
+            rest = PolicyLine("", False, False)._asdict()
+            return PolicyLine(**(rest | found))
+        if not re.search(rf"^class {base}\(", text, re.MULTILINE):
+            imported = re.search(
+                rf"^from ([\w.]+) import (?:[\w, ]*\b{base}\b|\([^)]*\b{base}\b)", text, re.M
+            )
+            module = imported[1] if imported else ""
+        class_name = base
+    kind = policy_class(name)
+    return PolicyLine(kind.summary, kind.needs_power, kind.needs_plan)
+
+
+_LISTED: Final = r"^    (summary|needs_power|needs_plan)(?:: [^=]+)? = (\"[^\"\n]*\"|True|False)$"
+
+
+def _source_of(module: str) -> str | None:
+    """Return the source of one of our modules, without importing it; None if there is none."""
+    package, *inner = module.split(".")
+    if package != __name__.partition(".")[0]:
+        return None
+    try:
+        return Path(__file__).parents[1].joinpath(*inner).with_suffix(".py").read_text("utf-8")
+    except OSError:  # the package is not in a folder
+        return None
+
+
 def policy_class(name: str) -> type[Policy]:
     """Find a policy class by name, or by ``package.module:Class``. Raises ConfigError."""
     target = built_in().get(name)
@@ -75,6 +127,8 @@ def words_for(done: str, rule: str, *, loaded: bool = False) -> Iterator[Words]:
     Loaded modules come first, so that the end of a run does not load others for its own rules; with
     ``loaded`` only these are searched.
     """
+    from beasy_sched.engine.session_words import ENGINE_WORDS
+
     key = done, rule
     if key in ENGINE_WORDS:
         yield ENGINE_WORDS[key]
@@ -101,6 +155,8 @@ def make_policy(
 
     Raises ConfigError, or PolicyError if the policy itself fails.
     """
+    from beasy_sched.engine.policy import Policy, own_mistakes
+
     kind = policy_class(name) if kind is None else kind
     with own_mistakes(f"policy {name!r} failed while it was created"):
         policy = kind(options)
@@ -122,6 +178,8 @@ def check_named_in_data(name: str, allowed: Collection[str], how: str) -> None:
 
 
 def _load(target: str) -> type[Policy]:
+    from beasy_sched.engine.policy import own_mistakes
+
     module_name, _, class_name = target.partition(":")
     try:
         module = importlib.import_module(module_name)
@@ -164,6 +222,8 @@ def _meant(name: str) -> str:
 
 def _classes(path: Path) -> list[str]:
     """Return the classes in a file, those with a method ``schedule`` if there are any; does not run it."""
+    from beasy_sched.formats.reading import read_bytes
+
     try:
         body = ast.parse(read_bytes(path)).body
     except (InputError, SyntaxError, ValueError, RecursionError, MemoryError):  # the last two: too deep
@@ -185,6 +245,8 @@ def _where_modules_are(error: BaseException, module_name: str) -> str:
 
 def check_class(policy: object, name: str) -> type[Policy]:
     """Return ``found`` if it is a policy class; ``name`` is used in errors. Raises ConfigError."""
+    from beasy_sched.engine.policy import Policy
+
     if not (isinstance(policy, type) and issubclass(policy, Policy)):
         raise ConfigError(f"policy {name} is not a subclass of beasy_sched.policies.Policy")
     if policy.schedule is Policy.schedule or not callable(policy.schedule):

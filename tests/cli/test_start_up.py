@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
 from command_line import ALL_COMMANDS
 
 from beasy_sched.cli import LazyGroup, cli
+from beasy_sched.policies.registry import policy_class, policy_line, policy_names
 
 HEAVY = (
     "numpy",
@@ -64,3 +66,28 @@ def test_the_list_of_commands_imports_none_of_them():
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ""
+
+
+@pytest.mark.parametrize("name", policy_names())
+def test_the_list_of_policies_shows_what_the_classes_say(name: str):
+    """It reads our policies from their source, because importing all of them takes long."""
+    kind = policy_class(name)
+    assert policy_line(name) == (kind.summary, kind.needs_power, kind.needs_plan)
+
+
+def test_the_list_of_policies_imports_none_of_them():
+    script = (
+        "import sys; from beasy_sched.cli import cli; cli(['policies'], standalone_mode=False);"
+        " print('numpy' in sys.modules, 'beasy_sched.policies.easy' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "False False"
+
+
+def test_the_line_of_a_policy_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "my_line.py").write_text(
+        "from beasy_sched.policies.easy import Easy\n"
+        "class Mine(Easy):\n    summary = 'mine'\n    needs_power = True\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert policy_line("my_line:Mine") == ("mine", True, False)

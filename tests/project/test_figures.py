@@ -60,3 +60,25 @@ def test_the_report_is_a_picture_of_its_first_screen(drawing: ModuleType):
     size = (int.from_bytes(data[16:20], "big"), int.from_bytes(data[20:24], "big"))
     assert size == drawing.WINDOW
     assert len(data) < 300_000
+
+
+def test_the_fan_widens_around_the_forecast(drawing: ModuleType):
+    root = ElementTree.parse(FIGURES / "fan.svg").getroot()
+    shapes = {each.get("class"): each for each in root if each.get("points")}
+    assert {"wide", "narrow", "middle", "actual", "now"} <= {*shapes}
+    assert "prefers-color-scheme: dark" in root.findtext(f"{SVG}style")
+
+    def points(name: str) -> list[tuple[float, ...]]:
+        return [tuple(map(float, each.split(","))) for each in shapes[name].get("points").split()]
+
+    now = points("now")[0][0]
+    for name in ("wide", "narrow"):
+        band = points(name)
+        upper, lower = band[: len(band) // 2], band[len(band) // 2 :][::-1]
+        assert [x for x, _ in upper] == [x for x, _ in lower] == [x for x, _ in points("middle")]
+        assert all(high <= low for (_, high), (_, low) in zip(upper, lower, strict=True))  # y grows downwards
+        assert upper[0][0] >= now - 1
+    assert points("actual")[-1][0] == pytest.approx(drawing.FAN_SIZE[0] - drawing.FAN_EDGES[2], abs=0.1)
+    for text in root.findall(f"{SVG}text"):
+        assert 0 <= float(text.get("x")) <= drawing.FAN_SIZE[0]
+        assert 0 < float(text.get("y")) < drawing.FAN_SIZE[1]
