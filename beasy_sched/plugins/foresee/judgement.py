@@ -72,7 +72,7 @@ def judge_levels(
 ) -> tuple[int, int]:
     """Return how many battery levels were forecast some hours ahead, and how many were in the 90 % fan.
 
-    A level less than ``same_pct`` (percentage points) beside the fan counts as one in it.
+    A level whose distance from the fan is at most ``same_pct`` (percentage points) counts as in it.
     """
     inside = judged = 0
     for forecast in forecasts:
