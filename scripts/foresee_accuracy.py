@@ -1,7 +1,9 @@
 """Measure forecasts of starts on traces: coverage of the intervals, and errors next to those of walltimes.
 
-Each trace is cut to some days, run without power limits under a policy, and foreseen at an interval. The
-table on the standard output is Markdown. Names of users are taken from the trace.
+Each trace is cut to some days, run under a policy, and foreseen at an interval. With --power, the servers
+are those of a site with solar and wind power of a year (Renewables.ninja exports), a forecast of it with
+quantiles, and a battery, in windows of three days; the plan of beasy expects the actual production. Without
+it, power is not limited. The table on the standard output is Markdown. Names of users are from the trace.
 """
 
 from __future__ import annotations
@@ -14,6 +16,8 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from beasy_sched.cli import cli
 from beasy_sched.generate.platform_file import preset_platform, write_platform
 from beasy_sched.outputs.files import RunFiles
@@ -25,6 +29,21 @@ from beasy_sched.simulator import Inputs
 
 USER = 11
 """Column of a job's user in a trace, from 0."""
+
+
+WINDOW_DAYS, STEP_S = 3, 900
+"""Windows and steps of the site."""
+SITE = """
+[battery]
+capacity_kwh = {capacity_kwh:g}
+charge_limit_kw = {limit_kw:g}
+discharge_limit_kw = {limit_kw:g}
+soc_min_pct = 20.0
+[time]
+step_s = {step_s}
+window_h = {window_h}
+start = "{start}T00:00:00+00:00"
+"""
 
 
 def users_of(swf: Path) -> dict[str, int]:
@@ -49,6 +68,46 @@ def workload_of(swf: Path, folder: Path, days: float, start: str, cores: int) ->
     return path, workload["nb_res"]
 
 
+def powered(
+    settings: RunSettings, folder: Path, hosts: int, days: float, sources: Sequence[str]
+) -> tuple[RunSettings, Path]:
+    """Return settings with a site and a plan for some hosts, and its production."""
+    site, power, plan = folder / "site.toml", folder / "power.txt", folder / "plan.msgpack"
+    windows = max(round(days / WINDOW_DAYS), 1)
+    text = SITE.format(
+        capacity_kwh=1.2 * hosts,
+        limit_kw=0.3 * hosts,
+        step_s=STEP_S,
+        window_h=24 * WINDOW_DAYS,
+        start=sources[-1],
+    )
+    site.write_text(text)
+    pv, wind, first_day = sources
+    forecast = folder / "forecast.csv"
+    sizes = [
+        "--pv-kw",
+        0.2 * hosts,
+        "--wind-kw",
+        hosts / 7.0,
+        "--days",
+        WINDOW_DAYS * windows,
+        "--dt",
+        STEP_S,
+    ]
+    given = ["--pv", pv, "--wind", wind, "--start", first_day, "--write-forecast", forecast]
+    _run("generate", "power", *given, *sizes, "-o", power)
+    files = ["-p", folder / "platform.xml", "-w", folder / "workload.json", "--site", site]
+    _run("plan", *files, "--production", power, "--windows", windows, "-o", plan, "-q")
+    plan_name = str(plan) if settings.policy == "beasy" else None
+    return replace(
+        settings, site=text, site_name=str(site), plan=plan_name, windows=windows, forecast=str(forecast)
+    ), power
+
+
+def _run(*arguments: object) -> None:
+    cli.main([*map(str, arguments)], standalone_mode=False)
+
+
 def measure(
     swf: Path,
     policy: str,
@@ -58,6 +117,8 @@ def measure(
     continuations: int,
     cores: int,
     at_once: int,
+    *,
+    sources: Sequence[str] = (),
 ) -> tuple[StartsJudged, ForecastFollower, float]:
     """Run some days of a trace with forecasts; return their judgement, and the time that it took, s."""
     began = time.monotonic()
@@ -68,8 +129,12 @@ def measure(
         foresight = ForecastFollower(
             Moments(every_s), continuations=continuations, at_once=at_once, warn=print
         )
-        files = RunFiles(str(folder / "run"), RunSettings(policy=policy), decisions=False)
-        run_in_process(Inputs(folder / "platform.xml", [workload]), files, followers=[foresight])
+        settings, events = RunSettings(policy=policy), []
+        if sources:
+            settings, power = powered(settings, folder, hosts, days, sources)
+            events.append(power)
+        files = RunFiles(str(folder / "run"), settings, decisions=False)
+        run_in_process(Inputs(folder / "platform.xml", [workload], events), files, followers=[foresight])
     return judge_starts(foresight.forecasts), foresight, time.monotonic() - began
 
 
@@ -80,7 +145,15 @@ def rows(given: argparse.Namespace) -> Iterator[str]:
     for swf in given.swf:
         for policy in given.policy:
             judged, foresight, _ = measure(
-                swf, policy, given.days, given.start, given.every_h * 3600.0, given.n, given.cores, given.j
+                swf,
+                policy,
+                given.days,
+                given.start,
+                given.every_h * 3600.0,
+                given.n,
+                given.cores,
+                given.j,
+                sources=given.power,
             )
             both = judged.median_errors_of_both_s
             covered = "" if judged.coverage_pct is None else f"{judged.coverage_pct:.0f} %"
@@ -112,6 +185,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--cores", type=int, default=1, help="processors per host (default: 1)")
     parser.add_argument("-n", type=int, default=30, help="continuations (default: 30)")
     parser.add_argument("-j", type=int, default=2, help="continuations at the same time (default: 2)")
+    parser.add_argument(
+        "--power",
+        nargs=3,
+        default=(),
+        metavar=("PV", "WIND", "DAY"),
+        help="limit the power by the production of a site from a day on, YYYY-MM-DD",
+    )
     parser.add_argument("--quick", action="store_true", help="one day, two continuations, two forecasts")
     given = parser.parse_args(arguments)
     if given.quick:

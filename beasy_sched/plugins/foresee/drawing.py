@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any, Final
 
 import numpy as np
@@ -141,9 +142,14 @@ class RunShares:
 
 
 def _arrivals(known: PresentKnowledge, run_times: RunShares, rng: np.random.Generator) -> list[Arrival]:
-    """Draw the jobs that will be submitted until the end, in the order of time."""
+    """Draw the jobs that will be submitted until the end, in the order of time.
+
+    The past days are a sample: each of their jobs has a random weight in a future, and is repeated as often
+    as drawn from a Poisson distribution with this mean (a Bayesian bootstrap; D. B. Rubin 1981).
+    """
     if known.time_s < SECONDS_PER_DAY:
         return _poisson(known, run_times, rng)
+    weights = rng.exponential(size=len(known.submitted))
     times_s = np.array([job.subtime for _, job in known.submitted])
     arrivals: list[Arrival] = []
     day_s = known.time_s
@@ -152,9 +158,11 @@ def _arrivals(known: PresentKnowledge, run_times: RunShares, rng: np.random.Gene
         first, end = np.searchsorted(
             times_s, [day_s - back_s, day_s - back_s + SECONDS_PER_DAY], side="right"
         )
-        for workload, job in known.submitted[int(first) : int(end)]:
+        repeats = rng.poisson(weights[int(first) : int(end)]).tolist()
+        for (workload, job), often in zip(known.submitted[int(first) : int(end)], repeats, strict=True):
             if job.subtime + back_s < known.until_s:
-                arrivals.append(_copy(workload, job, job.subtime + back_s, len(arrivals), run_times, rng))
+                for _ in range(often):
+                    arrivals.append(_copy(workload, job, job.subtime + back_s, len(arrivals), run_times, rng))
         day_s += SECONDS_PER_DAY
     return arrivals
 
@@ -242,13 +250,11 @@ def _by_quantiles(production: KnownProduction, rng: np.random.Generator) -> Floa
         raise RuntimeError("the forecast has no quantiles")
     first = _present_score(quantiles, production.present_w)
     scores = _scores(quantiles.power_w.shape[1], production.step_s, first, rng)
-    return _at_levels(quantiles, 0.5 * (1.0 + _ERF(scores / math.sqrt(2.0))))
+    return _at_levels(quantiles, scores)
 
 
 def _present_score(quantiles: Quantiles, present_w: float) -> float | None:
     """Return the normal score of the present production in the next step; None where it has no spread."""
-    from statistics import NormalDist
-
     powers = quantiles.power_w[:, 0]
     if powers[-1] - powers[0] <= 1e-3 * max(float(powers[-1]), 1.0):
         return None
@@ -256,8 +262,12 @@ def _present_score(quantiles: Quantiles, present_w: float) -> float | None:
     return NormalDist().inv_cdf(min(max(level, 0.02), 0.98))
 
 
-def _at_levels(quantiles: Quantiles, levels: FloatArray) -> FloatArray:
-    """Return the power of each step at its level, W, as `Quantiles.at` does for one level."""
+def _at_levels(quantiles: Quantiles, scores: FloatArray) -> FloatArray:
+    """Return the power of each step at the level of its normal score, W, as `Quantiles.at` does.
+
+    Above the highest quantile, the power grows as between the two highest, in normal scores.
+    """
+    levels = 0.5 * (1.0 + _ERF(scores / math.sqrt(2.0)))
     rows = np.vstack((np.zeros(quantiles.power_w.shape[1]), quantiles.power_w))
     marks = np.concatenate(([0.0], quantiles.levels))
     if quantiles.levels[0] <= 0.0:
@@ -268,6 +278,11 @@ def _at_levels(quantiles: Quantiles, levels: FloatArray) -> FloatArray:
     width = marks[above] - marks[above - 1]
     share = np.clip((levels - marks[above - 1]) / width, 0.0, 1.0)
     power_w: FloatArray = low + share * (high - low)
+    if len(quantiles.levels) > 1 and (top := float(quantiles.levels[-1])) < 1.0:
+        normal = NormalDist()
+        last, before = normal.inv_cdf(top), normal.inv_cdf(float(quantiles.levels[-2]))
+        beyond = np.maximum(scores - last, 0.0) / (last - before)
+        power_w += beyond * (quantiles.power_w[-1] - quantiles.power_w[-2])
     return power_w
 
 

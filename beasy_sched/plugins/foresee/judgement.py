@@ -10,7 +10,7 @@ import numpy as np
 
 from beasy_sched.outputs.quantities import span
 from beasy_sched.plugins.foresee.calibration import CLASSES, class_of
-from beasy_sched.plugins.foresee.forecast import FAN, MomentForecast
+from beasy_sched.plugins.foresee.forecast import FAN, SAME_PCT, MomentForecast
 
 _TOLERANCE_S: Final = 1e-3
 AHEAD_H: Final = (6.0, 24.0)
@@ -67,8 +67,13 @@ def judge_starts(forecasts: Sequence[MomentForecast], horizon: int | None = None
     return StartsJudged(len(errors), covered, errors, both)
 
 
-def judge_levels(forecasts: Sequence[MomentForecast], ahead_h: float) -> tuple[int, int]:
-    """Return how many battery levels were forecast some hours ahead, and how many were in the 90 % fan."""
+def judge_levels(
+    forecasts: Sequence[MomentForecast], ahead_h: float, same_pct: float = SAME_PCT
+) -> tuple[int, int]:
+    """Return how many battery levels were forecast some hours ahead, and how many were in the 90 % fan.
+
+    A level whose distance from the fan is at most ``same_pct`` (percentage points) counts as in it.
+    """
     inside = judged = 0
     for forecast in forecasts:
         steps = forecast.steps
@@ -78,7 +83,7 @@ def judge_levels(forecasts: Sequence[MomentForecast], ahead_h: float) -> tuple[i
         if place < len(steps.time_s):
             judged += 1
             low, high = steps.soc_pct[place][0], steps.soc_pct[place][len(FAN) - 1]
-            inside += low - 1e-6 <= steps.actual_soc_pct[place] <= high + 1e-6
+            inside += low - same_pct <= steps.actual_soc_pct[place] <= high + same_pct
     return judged, inside
 
 
