@@ -117,8 +117,8 @@ class PeakCosts:
         self._per_j = per_j
         self._per_server_j: float | FloatArray = per_j if peaks.pue is None else per_j * peaks.pue
         self._yielding: list[tuple[int, float, float]] = []
-        """Slots whose charge is below the limit of the rule, the cost of a peak as high as the charge, and the
-        cost of one as high as the limit."""
+        """Slots whose charge is below the limit of the rule, the cost of a peak as high as the charge, and
+        the cost of one as high as the limit."""
         self._over_j: FloatArray | None = None
         """Energy that servers may lack in each slot before the peak rises, J; None: not known."""
 
