@@ -26,6 +26,10 @@ ROUNDING: Final = 1e-9
 """Share of an energy that counts as zero."""
 
 
+_FEW: Final = 8
+"""Number of slots up to which a loop is faster than arrays."""
+
+
 class GridCharges(Struct, frozen=True, eq=False):
     """Charge of the battery from the grid that is expected in each slot, W: [H]."""
 
@@ -112,6 +116,9 @@ class PeakCosts:
         per_j = peaks.per_kw / 1e3 / slot_s
         self._per_j = per_j
         self._per_server_j: float | FloatArray = per_j if peaks.pue is None else per_j * peaks.pue
+        self._yielding: list[tuple[int, float, float]] = []
+        """Slots whose charge is below the limit of the rule, the cost of a peak as high as the charge, and
+        the cost of one as high as the limit."""
         self._over_j: FloatArray | None = None
         """Energy that servers may lack in each slot before the peak rises, J; None: not known."""
 
@@ -130,22 +137,31 @@ class PeakCosts:
         raised_j -= self._net_j
         cost = np.maximum(raised_j, 0.0, out=raised_j)
         cost *= self._per_server_j
-        if self._limit_cost is not None:  # a battery that is charged up to the limit gives way to jobs
+        # A battery that is charged up to the limit gives way to jobs.
+        if len(self._yielding) > _FEW:
             cost = np.minimum(cost, np.maximum(cost - self._charge_cost, self._limit_cost))
+        else:
+            for slot, charge_cost, limit_cost in self._yielding:
+                if (found := cost.item(slot)) > limit_cost:
+                    cost[slot] = max(found - charge_cost, limit_cost)
         return _window_maxima(cost, length)
 
     def _find_over(self) -> FloatArray:
         peaks, slot_s = self._peaks, self._slot_s
         import_w = peaks.import_w(np.maximum(-self._net_j, 0.0) / slot_s)
         highest_w = peaks.highest_w(import_w)
-        over_w, self._limit_cost = highest_w, None
+        over_w, self._yielding = highest_w, []
         if peaks.charges is not None:
             charges = peaks.charges
             charge_w = np.where(import_w < charges.limit_w * (1.0 - ROUNDING), charges.charge_w, 0.0)
             if charge_w.any():
                 over_w = highest_w - charge_w
-                self._charge_cost: FloatArray = charge_w * (slot_s * self._per_j)
-                self._limit_cost = np.maximum(charges.limit_w - highest_w, 0.0) * (slot_s * self._per_j)
+                per_w = slot_s * self._per_j
+                self._charge_cost: FloatArray = charge_w * per_w
+                self._limit_cost: FloatArray = np.maximum(charges.limit_w - highest_w, 0.0) * per_w
+                slots = np.flatnonzero(charge_w)
+                costs = self._charge_cost[slots].tolist(), self._limit_cost[slots].tolist()
+                self._yielding = list(zip(slots.tolist(), *costs, strict=True))
         self._slack_j = ROUNDING * float(highest_w.max()) * slot_s
         self._over_j = (over_w if peaks.pue is None else over_w / peaks.pue) * slot_s
         return self._over_j

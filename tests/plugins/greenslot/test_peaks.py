@@ -149,3 +149,9 @@ def test_maxima_of_windows(values: list[float], data: st.DataObject) -> None:
     length = data.draw(st.integers(1, len(values)))
     expected = [max(values[at : at + length]) for at in range(len(values) - length + 1)]
     assert _window_maxima(np.array(values), length).tolist() == expected
+
+
+def test_many_slots_with_a_charge_are_as_few() -> None:
+    for count in (3, 12):
+        found = costs(charged([300.0] * count + [0.0], 350.0, so_far_w=310.0))
+        assert found == near([0.48] * count + [0.0])
