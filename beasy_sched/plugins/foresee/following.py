@@ -27,7 +27,6 @@ from beasy_sched.plugins.foresee.continuation import (
 from beasy_sched.plugins.foresee.drawing import by_walltimes, draw
 from beasy_sched.plugins.foresee.forecast import (
     ENCODER,
-    SAME_PCT,
     MomentForecast,
     PromisedInterval,
     PromisedLevel,
@@ -181,8 +180,7 @@ class ForecastFollower(RunFollower):
                 continue
             record = power.trace[place].record
             level = record.soc_after_pct if promise.kind == "soc" else record.hydrogen_after_kg
-            same = SAME_PCT if promise.kind == "soc" else 1e-6
-            hit = promise.low - same <= level <= promise.high + same
+            hit = promise.low - 1e-6 <= level <= promise.high + 1e-6
             self.calibration.learn(promise.kind, promise.horizon, hit)
         self._levels = still
 

@@ -15,10 +15,6 @@ from beasy_sched.units import SECONDS_PER_DAY, TIME_TOLERANCE_S
 
 FAN: Final = (0.05, 0.25, 0.5, 0.75, 0.95)
 """Levels of the storage's quantiles."""
-SAME_PCT: Final = 0.1
-"""Distance from a fan within which a level of the battery counts as in it, percentage points.
-
-The levels of an empty battery differ only by its self-discharge."""
 
 
 class StartForecast(msgspec.Struct, omit_defaults=True):

@@ -10,7 +10,7 @@ import numpy as np
 
 from beasy_sched.outputs.quantities import span
 from beasy_sched.plugins.foresee.calibration import CLASSES, class_of
-from beasy_sched.plugins.foresee.forecast import FAN, SAME_PCT, MomentForecast
+from beasy_sched.plugins.foresee.forecast import FAN, MomentForecast
 
 _TOLERANCE_S: Final = 1e-3
 AHEAD_H: Final = (6.0, 24.0)
@@ -68,7 +68,7 @@ def judge_starts(forecasts: Sequence[MomentForecast], horizon: int | None = None
 
 
 def judge_levels(
-    forecasts: Sequence[MomentForecast], ahead_h: float, same_pct: float = SAME_PCT
+    forecasts: Sequence[MomentForecast], ahead_h: float, same_pct: float = 1e-6
 ) -> tuple[int, int]:
     """Return how many battery levels were forecast some hours ahead, and how many were in the 90 % fan.
 
