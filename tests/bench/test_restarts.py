@@ -17,7 +17,8 @@ from bench.traces import ROWS
 
 from beasy_sched.formats.batsim_events import power_event_lines
 from beasy_sched.generate.platform_file import preset_platform, write_platform
-from beasy_sched.model.restarts import OnKill, first_id
+from beasy_sched.model.choices import OnKill
+from beasy_sched.model.restarts import first_id
 from beasy_sched.outputs.files import RunFiles
 from beasy_sched.run.in_process import run_in_process
 from beasy_sched.run.results import read_jobs

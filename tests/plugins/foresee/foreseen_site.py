@@ -11,7 +11,7 @@ import numpy as np
 
 from beasy_sched.formats.batsim_events import power_event_lines
 from beasy_sched.generate.platform_file import preset_platform, write_platform
-from beasy_sched.model.restarts import OnKill
+from beasy_sched.model.choices import OnKill
 from beasy_sched.outputs.files import RunFiles
 from beasy_sched.plugins.foresee.following import ForecastFollower, Moments
 from beasy_sched.plugins.foresee.forecast import ENCODER

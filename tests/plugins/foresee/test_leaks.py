@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from beasy_sched.model.restarts import OnKill, first_id
+from beasy_sched.model.choices import OnKill
+from beasy_sched.model.restarts import first_id
 from beasy_sched.plugins.foresee.following import Moments
 from tests.plugins.foresee.foreseen_site import (
     HOUR_S,
