@@ -92,6 +92,8 @@ def page() -> str:
              "Times and the largest resident memory are of whole processes, unless a row has something else;"
              " a ratio is the peer's time divided by ours."]  # fmt: skip
     for title, rows in SECTIONS.items():
+        if not rows:  # all skipped
+            continue
         lines += ["", title, "", markdown_row(HEAD), "| --- " * len(HEAD) + "|", *map(markdown_row, rows)]
     return "\n".join([*lines, ""])
 
