@@ -1,4 +1,4 @@
-"""The cost of an event does not grow as a run goes on: early and late messages at equal queue length."""
+"""The cost of an event does not grow during a run: early and late messages at equal queue length."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The daemon's time a message beside pybatsim's ``easyBackfill``, on the same messages."""
+"""The daemon's time for a message, next to pybatsim's easyBackfill, on the same messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The embedded simulator beside a real Batsim 4.2.1 with our daemon, and how fast the daemon answers it."""
+"""The embedded simulator next to a real Batsim 4.2.1 with our daemon, and how fast the daemon answers it."""
 
 from __future__ import annotations
 
