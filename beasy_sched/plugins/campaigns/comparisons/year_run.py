@@ -156,6 +156,7 @@ class Year(DayOptions):
         from beasy_sched.formats.reading import read_text
         from beasy_sched.plugins.campaigns.comparisons.policy_run import contender
         from beasy_sched.plugins.campaigns.workers import Failure, work_through
+        from beasy_sched.simulator import Inputs
 
         self._show(inputs, commands)
         files = inputs.files
