@@ -37,6 +37,10 @@ class Rate(Protocol):
         """Return the time-weighted mean between each two of ``edges_s`` (s, ascending): one value fewer."""
         ...
 
+    def mean(self, start_s: float, end_s: float) -> float:
+        """Return the time-weighted mean from ``start_s`` to ``end_s`` (s)."""
+        return self.means(np.array([start_s, end_s])).item(0)
+
     @property
     def span_s(self) -> tuple[float, float]:
         """The time for which the quantity is given, s."""
@@ -73,6 +77,11 @@ class Signal(Rate):
         mixed = np.diff(integral) / np.diff(edges)
         return np.where(first == last, self.values[first], mixed)
 
+    def mean(self, start_s: float, end_s: float) -> float:
+        """Return the mean from ``start_s`` to ``end_s``, as `means` does."""
+        first, last = self._index(start_s + TIME_TOLERANCE_S), self._index(end_s - TIME_TOLERANCE_S)
+        return self.values.item(first) if first == last else super().mean(start_s, end_s)
+
     @property
     def span_s(self) -> tuple[float, float]:
         """The first time and the last."""
@@ -81,6 +90,9 @@ class Signal(Rate):
     def _place(self, times_s: FloatArray) -> IndexArray:
         places = np.searchsorted(self.times_s, times_s, side="right") - 1
         return np.clip(places, 0, len(self.values) - 1)
+
+    def _index(self, time_s: float) -> int:
+        return min(max(int(self.times_s.searchsorted(time_s, "right")) - 1, 0), len(self.values) - 1)
 
 
 class Tariff(Rate):
@@ -95,13 +107,19 @@ class Tariff(Rate):
 
     def means(self, edges_s: FloatArray) -> FloatArray:
         """Return the means between ``edges_s``."""
-        first_s, last_s = float(edges_s[0]), float(edges_s[-1])
+        return self._covering(float(edges_s[0]), float(edges_s[-1])).means(edges_s)
+
+    def mean(self, start_s: float, end_s: float) -> float:
+        """Return the mean from ``start_s`` to ``end_s``."""
+        return self._covering(start_s, end_s).mean(start_s, end_s)
+
+    def _covering(self, first_s: float, last_s: float) -> Signal:
         if self._signal is None or first_s < self._first_s or last_s > self._last_s:
             span_s = max(last_s - first_s, 4.0 * SECONDS_PER_DAY)
             self._first_s = min(self._first_s, first_s)
             self._last_s = max(self._last_s, last_s) + span_s
             self._signal = self._expanded()
-        return self._signal.means(edges_s)
+        return self._signal
 
     @property
     def span_s(self) -> tuple[float, float]:
@@ -297,13 +315,13 @@ def meter(
 ) -> Metered:
     """Return the cost of a step from ``start_s`` of ``dt_s`` seconds at mean powers (W)."""
     require_not_negative("import_w", import_w)
-    edges = np.array([start_s, start_s + dt_s])
+    end_s = start_s + dt_s
     price = announced.price_per_kwh
     if price is None:
-        price = 0.0 if grid.price is None else float(grid.price.rate.means(edges)[0])
+        price = 0.0 if grid.price is None else grid.price.rate.mean(start_s, end_s)
     carbon = announced.carbon_g_per_kwh
     if carbon is None and grid.carbon is not None:
-        carbon = float(grid.carbon.rate.means(edges)[0])
+        carbon = grid.carbon.rate.mean(start_s, end_s)
     import_kwh, export_kwh = (power_w * dt_s / JOULES_PER_KWH for power_w in (import_w, export_w))
     earned = price if grid.export is Export.NET else grid.feed_in_per_kwh
     return Metered(

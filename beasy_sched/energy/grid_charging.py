@@ -50,7 +50,7 @@ class RateBelow:
             return announced.price_per_kwh
         if self.kind is RateKind.CARBON and announced.carbon_g_per_kwh is not None:
             return announced.carbon_g_per_kwh
-        return self.rate.rate.means(np.array([start_s, start_s + dt_s])).item(0)
+        return self.rate.rate.mean(start_s, start_s + dt_s)
 
     def ahead(self, now: float, edges_s: FloatArray) -> BoolArray:
         """Return whether it is expected at ``now`` to hold between each two of ``edges_s`` (s)."""

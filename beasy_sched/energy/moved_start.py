@@ -22,6 +22,10 @@ class _Moved(Rate):
         """Return the means between ``edges_s``."""
         return self._rate.means(edges_s + self._shift_s)
 
+    def mean(self, start_s: float, end_s: float) -> float:
+        """Return the mean from ``start_s`` to ``end_s``."""
+        return self._rate.mean(start_s + self._shift_s, end_s + self._shift_s)
+
     @property
     def span_s(self) -> tuple[float, float]:
         """The time for which the quantity is given, s."""

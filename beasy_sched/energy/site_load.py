@@ -55,7 +55,7 @@ class Course:
 
     def mean(self, start_s: float, end_s: float) -> float:
         """Return the mean between two times, s."""
-        return float(self.rate.means(np.array([start_s, end_s]))[0])
+        return self.rate.mean(start_s, end_s)
 
     def during(self, start_s: float, end_s: float, step_s: float) -> float:
         """Return the mean between two times (s), from the table of steps if they are those of one."""

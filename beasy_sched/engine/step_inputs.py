@@ -7,8 +7,6 @@ from collections import deque
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from beasy_sched.energy.balance import StepRecord
 from beasy_sched.energy.grid import Announced, Foreseen
 from beasy_sched.energy.site import Site
@@ -112,7 +110,7 @@ class StepInputs:
             return
         step_s = self._site.step_s
         start_s = (now + TIME_TOLERANCE_S) // step_s * step_s
-        expected = float(foreseen.rate.means(np.array([start_s, start_s + step_s]))[0])
+        expected = foreseen.rate.mean(start_s, start_s + step_s)
         if abs(announced - expected) <= _SAME_RATE * max(1.0, abs(expected)):
             return
         self._differing.add(name)
