@@ -122,7 +122,8 @@ def test_a_comparison_and_once_more(
     assert max(map(len, tables.splitlines())) <= 120
     text = (tmp_path / "out/tables.md").read_text()
     assert text.startswith("# The policies compared\n\n- 2 runs; noise: seed")
-    assert f"\n- Written by `scripts/compare_policies {arguments}` on 20" in text
+    stated = arguments.partition(" --jobs")[0]
+    assert f"\n- Written by `scripts/compare_policies {stated}` on 20" in text
     assert text.endswith("\n![comparison](figures/comparison.png)\n")
     assert "| workload-reactive | finished jobs [points] |" in text
     made = {path.relative_to(tmp_path / "out").as_posix() for path in (tmp_path / "out").rglob("*.p*")}

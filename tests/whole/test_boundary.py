@@ -20,6 +20,8 @@ ALLOWED = {
     ("plugins/campaigns/bundles/comparing.py", "csv.reader"): "bytes that have been read",
     ("plugins/campaigns/bundles/software.py", "read_text"): "the metadata of installed packages",
     ("cli/__init__.py", "open"): "the null device",
+    ("cli/__init__.py", "read_text"): "the source of commands, for their help",
+    ("policies/registry.py", "read_text"): "the source of policies, for their names",
     ("formats/batsim_jobs.py", "msgspec.json.Decoder"): "parts of a file that has been decoded",
     ("formats/swf.py", "gzip.GzipFile"): "unpacks a stream",
     ("formats/swf.py", "io.TextIOWrapper"): "the text of a stream",

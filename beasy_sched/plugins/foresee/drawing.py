@@ -158,13 +158,17 @@ def _arrivals(known: PresentKnowledge, run_times: RunShares, rng: np.random.Gene
         first, end = np.searchsorted(
             times_s, [day_s - back_s, day_s - back_s + SECONDS_PER_DAY], side="right"
         )
-        repeats = rng.poisson(weights[int(first) : int(end)]).tolist()
+        repeats = _repeats(weights[int(first) : int(end)], rng)
         for (workload, job), often in zip(known.submitted[int(first) : int(end)], repeats, strict=True):
             if job.subtime + back_s < known.until_s:
                 for _ in range(often):
                     arrivals.append(_copy(workload, job, job.subtime + back_s, len(arrivals), run_times, rng))
         day_s += SECONDS_PER_DAY
     return arrivals
+
+
+def _repeats(weights: FloatArray, rng: np.random.Generator) -> list[int]:
+    return [int(often) for often in rng.poisson(weights)]
 
 
 def _days_back_s(now: float, day_s: float, rng: np.random.Generator) -> float:

@@ -11,10 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from beasy_sched.arrays import FloatArray
 from beasy_sched.errors import ConfigError
 from beasy_sched.formats.atomic import PartFile
 from beasy_sched.outputs.files import RunFiles
-from beasy_sched.plugins.foresee import children, following
+from beasy_sched.plugins.foresee import children, drawing, following
 from beasy_sched.plugins.foresee.children import Lost, run_children
 from beasy_sched.plugins.foresee.following import ForecastFollower, Moments
 from beasy_sched.plugins.foresee.forecast import DECODER
@@ -87,17 +88,28 @@ def _certain(days: int) -> FutureSite:
 
 @pytest.mark.parametrize("policy", PLAIN)
 @pytest.mark.sampled
-def test_a_certain_future_is_foreseen_to_the_digit(tmp_path: Path, policy: str) -> None:
+def test_a_certain_future_is_foreseen_to_the_digit(
+    tmp_path: Path, policy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drawing, "_repeats", _once)
     _check_certain(_certain(3), tmp_path, policy)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", [*built_in()])
-def test_a_certain_future_is_foreseen_by_every_policy(tmp_path: Path, policy: str) -> None:
+def test_a_certain_future_is_foreseen_by_every_policy(
+    tmp_path: Path, policy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drawing, "_repeats", _once)
     number = [*built_in()].index(policy)
     _check_certain(
         replace(with_policy(_certain(3), policy, number), window_h=36, windows=2), tmp_path, policy
     )
+
+
+def _once(weights: FloatArray, rng: np.random.Generator) -> list[int]:
+    """Repeat each past job once, so that each day is as the one before."""
+    return [1] * len(weights)
 
 
 def _check_certain(site: FutureSite, folder: Path, policy: str) -> None:

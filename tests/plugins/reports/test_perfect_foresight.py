@@ -11,7 +11,6 @@ from simulator.small import platform_text
 
 from beasy_sched.errors import ConfigError
 from beasy_sched.planner import solver
-from beasy_sched.plugins.campaigns.comparisons.side_by_side import TABLE_NAME
 from beasy_sched.plugins.reports.judgement import cards
 from beasy_sched.plugins.reports.perfect_foresight import Yardstick, yardstick
 from beasy_sched.plugins.reports.run_data import RunData, read_energy, read_run_data
@@ -139,6 +138,7 @@ def test_words(given: tuple[float, float, float | None], text: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.plugins("campaigns")
 def test_compare_prints_perfect_foresight(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run_on(SITES["rest"], tmp_path)
     given = {"-p": "platform.xml", "-w": "w.json", "--events": "power.txt", "--site": "site.toml"}
@@ -152,6 +152,6 @@ def test_compare_prints_perfect_foresight(tmp_path: Path, capsys: pytest.Capture
         "perfect foresight, fcfs",
     ]
     assert all("rules reach" in line or "rules cost" in line for line in lines)
-    table = (tmp_path / "out" / TABLE_NAME).read_text()
+    table = (tmp_path / "out/comparison.md").read_text()
     words = [line.partition(", ")[2].strip() for line in lines]
     assert table.endswith("".join(["\nPerfect foresight:\n\n", *(f"- {line}\n" for line in words)]))
