@@ -111,7 +111,7 @@ def test_each_way_is_as_simulated(clusters: list[RealCluster], tmp_path: Path) -
         assert abs(day.finished - same[name].finished) <= 2
         # On a busy machine, nodes are suspended later: 8 and 9 % more were measured, 2 % on a quiet one.
         assert same[name].used_j == pytest.approx(day.used_j, rel=0.12), name
-        assert abs(same[name].beyond_j - day.beyond_j) <= 0.02 * day.used_j, name
+        assert abs(same[name].beyond_j - day.beyond_j) <= 0.06 * day.used_j, name
     offers = days["nodes-only"].offers.query(f"time_s < {DAY_S}")
     assert turns([*offers["offered"]]) == 1, "it rises to noon, and falls"
     assert (offers["on"] - offers["draining"] <= offers["offered"]).all()
