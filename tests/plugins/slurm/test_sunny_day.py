@@ -109,7 +109,7 @@ def test_each_way_is_as_simulated(clusters: list[RealCluster], tmp_path: Path) -
     for name, day in days.items():
         assert {job.state for job in day.jobs} <= {"COMPLETED", "RUNNING", "PENDING", "CONFIGURING"}, name
         assert abs(day.finished - same[name].finished) <= 2
-        # On a busy machine, nodes are suspended later: 8 and 9 % more were measured, 2 % on a quiet one.
+        # Slurm alone used 2, 8, 9 and 10 % more than simulated.
         assert same[name].used_j == pytest.approx(day.used_j, rel=0.12), name
         assert abs(same[name].beyond_j - day.beyond_j) <= 0.06 * day.used_j, name
     offers = days["nodes-only"].offers.query(f"time_s < {DAY_S}")
