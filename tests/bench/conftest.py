@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -88,7 +90,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 def page() -> str:
     """Return the tables in Markdown, with a stamp."""
-    lines = ["# Performance, measured", "", f"- {stamp('scripts/bench --page')}", "",
+    lines = ["# Performance, measured", "", f"- {stamp(shlex.join(['scripts/bench', *sys.argv[1:]]))}", "",
              "Times and the largest resident memory are of whole processes, unless a row has something else;"
              " a ratio is the peer's time divided by ours."]  # fmt: skip
     for title, rows in SECTIONS.items():

@@ -109,9 +109,10 @@ def test_each_way_is_as_simulated(clusters: list[RealCluster], tmp_path: Path) -
     for name, day in days.items():
         assert {job.state for job in day.jobs} <= {"COMPLETED", "RUNNING", "PENDING", "CONFIGURING"}, name
         assert abs(day.finished - same[name].finished) <= 2
-        # Slurm alone used 2, 8, 9 and 10 % more than simulated.
-        assert same[name].used_j == pytest.approx(day.used_j, rel=0.12), name
-        assert abs(same[name].beyond_j - day.beyond_j) <= 0.06 * day.used_j, name
+        # Slurm alone used 2, 8, 9 and 10 % more than simulated; the cause is not known.
+        used, beyond = (0.12, 0.06) if name == "Slurm alone" else (0.05, 0.02)
+        assert same[name].used_j == pytest.approx(day.used_j, rel=used), name
+        assert abs(same[name].beyond_j - day.beyond_j) <= beyond * day.used_j, name
     offers = days["nodes-only"].offers.query(f"time_s < {DAY_S}")
     assert turns([*offers["offered"]]) == 1, "it rises to noon, and falls"
     assert (offers["on"] - offers["draining"] <= offers["offered"]).all()
