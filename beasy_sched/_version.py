@@ -1,3 +1,3 @@
 """The version, stated once."""
 
-__version__ = "1.0.0"
+__version__ = "1.1.0"
