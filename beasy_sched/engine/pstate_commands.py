@@ -159,13 +159,26 @@ class Commander:
         if event.switch is not False and self._report_asleep(event.resources, event.state):
             self._exclude(event.resources.ids)
             return event.resources
-        if self._others_switch and self._is_possible(event.resources, event.state):
-            self.cluster.take_over(event.resources.ids, event.state, event.timestamp)
+        if self._others_switch and self._take_over(event):
             return NO_HOSTS
         raise PeerError(
             f"the simulator reported that hosts {event.resources} reached P-state {event.state},"
             " which was not requested"
         )
+
+    def _take_over(self, event: ResourceStateChanged) -> bool:
+        """Take over what others have switched, or begin to wake; return whether that is possible."""
+        cluster, hosts = self.cluster, event.resources
+        if self._is_possible(hosts, event.state):
+            cluster.take_over(hosts.ids, event.state, event.timestamp)
+            return True
+        if len(hosts) and hosts.ids.item(-1) < cluster.size and all_of(cluster.state[hosts.ids] == ASLEEP):
+            waking = all_of(cluster.platform.on_pstate[hosts.ids] == event.state)
+            if waking:
+                awake = cluster.platform.initial_pstates[hosts.ids]
+                cluster.begin_switch(hosts.ids, SWITCHING_ON, awake, event.timestamp)
+            return waking
+        return False
 
     def _report_asleep(self, hosts: HostSet, pstate: int) -> bool:
         """Whether hosts are all being woken, and ``pstate`` is that of their sleep."""

@@ -10,6 +10,7 @@ from collections import Counter
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from beasy_sched.arrays import FloatArray, PStateArray, all_of, any_of, are_places, distinct
 from beasy_sched.errors import PolicyError
@@ -151,8 +152,10 @@ class HostTable:
         self.wake_requested[hosts] = False
         self._refresh_free(hosts)
 
-    def begin_switch(self, hosts: HostIds, state: int, pstate: int, now: float) -> None:
-        """Start falling asleep or waking, towards ``pstate``, the common request of ``hosts``."""
+    def begin_switch(
+        self, hosts: HostIds, state: int, pstate: int | npt.NDArray[np.integer], now: float
+    ) -> None:
+        """Start falling asleep or waking, towards ``pstate``, a common one or one for each host."""
         duration_s = self.power.on_s if state == SWITCHING_ON else self.power.off_s
         self.switch_end_s[hosts] = now + duration_s[self.platform.kind_of[hosts]]
         self.pstate[hosts] = pstate

@@ -267,6 +267,12 @@ class Platform:
         return read_only(self.sleep_of_kind[self.kind_of])
 
     @cached_property
+    def on_pstate(self) -> StateArray:
+        """P-state of waking of each host, -1 for a host that cannot sleep."""
+        of_kind = [kind.sleep.on_pstate if kind.sleep else -1 for kind in self.kinds]
+        return read_only(np.array(of_kind, dtype=np.int8)[self.kind_of])
+
+    @cached_property
     def fastest_of_kind(self) -> StateArray:
         """Fastest computing P-state of each kind."""
         return read_only(np.array([kind.fastest for kind in self.kinds], dtype=np.int8))

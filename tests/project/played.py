@@ -17,7 +17,7 @@ EXAMPLES = (ROOT / "docs/guides/examples.md").read_text("utf-8")
 
 def blocks(page: str, language: str) -> list[str]:
     """The blocks of code of a page, in order."""
-    return re.findall(rf"^```{language}\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    return re.findall(rf"^```(?:{language})\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
 
 
 def make_place(place: Path) -> Path:

@@ -1,6 +1,7 @@
 """The nodes-only bridge: Slurm places jobs, and the policy offers the number of nodes that may be on.
 
-Waiting jobs are reported as demand and started jobs as running; nodes that Slurm has put to sleep are asleep.
+Waiting jobs are reported as demand and started jobs as running; nodes that Slurm has put to sleep are asleep,
+and those that it wakes are waking until they are up. A job whose nodes are not ready yet does not run.
 The nodes beyond the policy's offer are reserved, so that no further job starts there, and powered down when
 idle.
 """
@@ -15,6 +16,7 @@ from typing import Any, Final
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from beasy_sched.arrays import BoolArray
 from beasy_sched.engine.actions import Offer
@@ -109,6 +111,8 @@ class NodesOnly(Bridge):
         """Number of nodes that the waiting jobs outside of the low partition would take."""
         self._jobs_on: dict[str, list[SlurmJob]] = {}
         """Slurm's jobs on each node."""
+        self._waking = np.zeros(platform.size, dtype=np.bool_)
+        """Hosts that are reported as waking."""
 
     # --- observing the cluster ------------------------------------------------------------------------------
 
@@ -142,12 +146,16 @@ class NodesOnly(Bridge):
         self._learn()
         unavailable = self._unavailable_nodes(now_s)
         off = self._off_nodes()
-        self._tell_switches(now_s, ~off & self._asleep, asleep=False)
+        waking = self._waking_nodes() & ~off
+        self._tell_states(now_s, waking & self._asleep, self.platform.on_pstate)
+        up = ~(off | waking) & (self._asleep | self._waking)
+        self._tell_states(now_s, up, self.platform.initial_pstates)
         partitions = self._own_partitions(nodes.values())
         waiting = []
         for job in sorted(jobs, key=lambda job: job.order):
             if job.has_nodes:
-                self._meet_running(now_s, job)
+                if not job.is_configuring:
+                    self._meet_running(now_s, job)
             elif partitions & {*job.partitions} and self._is_demand(now_s, job):
                 waiting.append(job)
                 if job.id not in self.tracked and job.id not in self._refused:
@@ -156,7 +164,7 @@ class NodesOnly(Bridge):
         low = None if self.low is None else (self.low.name,)
         others = sum(job.node_count for job in waiting if job.partitions != low)
         self._wanted_by_others = math.ceil(others * self._share - SHARE_TOLERANCE)
-        self._tell_switches(now_s, off & ~self._asleep & ~self._taken(), asleep=True)
+        self._tell_states(now_s, off & ~self._asleep & ~self._taken(), self.platform.sleep_pstate)
         self._tell_availability(now_s, unavailable)
         self._nodes = [*self._nodes_now(now_s, unavailable)]
         self._miss(now_s, known)
@@ -252,13 +260,18 @@ class NodesOnly(Bridge):
         off = [node is not None and node.is_off and node.name not in self._jobs_on for node in self._here]
         return np.array(off, dtype=np.bool_) & (self.platform.sleep_pstate >= 0)
 
-    def _tell_switches(self, now_s: float, changed: BoolArray, *, asleep: bool) -> None:
-        """Report hosts that Slurm has put to sleep, or woken."""
+    def _waking_nodes(self) -> BoolArray:
+        """Return the hosts that Slurm wakes, for a job or otherwise."""
+        waking = [node is not None and node.wakes for node in self._here]
+        return np.array(waking, dtype=np.bool_) & (self.platform.sleep_pstate >= 0)
+
+    def _tell_states(self, now_s: float, changed: BoolArray, states: npt.NDArray[np.integer]) -> None:
+        """Report the new P-states, one per host of the platform, of hosts that Slurm has switched."""
         hosts: HostIds = changed.nonzero()[0]
         if not len(hosts):
             return
-        self._asleep[hosts] = asleep
-        states = self.platform.sleep_pstate if asleep else self.platform.initial_pstates
+        self._asleep[hosts] = states[hosts] == self.platform.sleep_pstate[hosts]
+        self._waking[hosts] = states[hosts] == self.platform.on_pstate[hosts]
         for state in np.unique(states[hosts]).tolist():
             alike = HostSet(hosts[states[hosts] == state])
             self._events.append(e.ResourceStateChanged(now_s, alike, state))
@@ -389,7 +402,7 @@ class NodesOnly(Bridge):
         """
         hosts = decision.resources.ids
         asleep = self.platform.sleep_pstate[hosts] == decision.state
-        self._asleep[hosts] = asleep
+        self._asleep[hosts], self._waking[hosts] = asleep, False
         self._events.append(e.ResourceStateChanged(now_s, decision.resources, decision.state))
         at_s = self.epoch_s + now_s
         step_end_s = self.epoch_s + (math.floor(now_s / self._step_s) + 1) * self._step_s

@@ -197,6 +197,11 @@ class SlurmJob(Struct, frozen=True):
         return self.admin_comment.startswith(PLACED)
 
     @property
+    def is_configuring(self) -> bool:
+        """Whether the job has its nodes, and waits until they are ready."""
+        return self.state == "CONFIGURING"
+
+    @property
     def is_leaving(self) -> bool:
         """Whether the job has ended, or goes back into the queue, and still has its nodes."""
         return self.state in _LEAVING

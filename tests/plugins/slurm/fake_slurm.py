@@ -44,6 +44,8 @@ class Delays:
     """After this, a node that does not come is DOWN."""
     min_job_age_s: float = 300.0
     """For so long, jobs that have ended are shown."""
+    check_s: float = 0.0
+    """Interval of the checks whether the nodes of a job that is CONFIGURING are ready; 0: at once."""
     suspend_s: float = math.inf
     """SuspendTime: after this without a job, Slurm itself powers a node down."""
 
@@ -315,13 +317,17 @@ class FakeSlurm:
             if job.state == "COMPLETING" and job.end_s + self.delays.end_s <= self.now_s:
                 job.state = job.ends_as
                 self._left(job)
-            if job.state == "CONFIGURING" and all(self.nodes[name].is_up for name in job.on):
+            if job.state == "CONFIGURING" and self._checks and all(self.nodes[name].is_up for name in job.on):
                 job.state, job.start_s = "RUNNING", self.now_s
         for name in [name for name, each in self.reservations.items() if each.end_s <= self.now_s]:
             del self.reservations[name]
         for job in sorted(self.jobs.values(), key=lambda job: -job.priority):
             self._try_start(job)
         self._suspend()
+
+    @property
+    def _checks(self) -> bool:
+        return not self.delays.check_s or self.now_s % self.delays.check_s == 0.0
 
     def _suspend(self) -> None:
         """Power down nodes that have been without a job for SuspendTime."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import random
 
@@ -10,6 +11,7 @@ from plugins.slurm.fake_slurm import FakeReservation, FakeSlurm
 from plugins.slurm.live_cases import all_over
 from plugins.slurm.nodes_only_cases import STEP_S, NodesBeside, is_asleep, shared_slurm
 
+from beasy_sched.model.host_states import HostState
 from beasy_sched.plugins.slurm.withholder import AHEAD_S
 
 NOW, AHEAD = "beasy-now-main", "beasy-ahead-main"
@@ -193,6 +195,32 @@ def test_nodes_that_slurm_puts_to_sleep_are_asleep_and_not_lost():
     assert slurm.jobs[job].state == "COMPLETED"
     assert not [row for row in beside.log if row[1] == "lost"]
     assert beside.session.lost.hosts == 0
+
+
+def test_a_node_wakes_then_idles_until_its_job_is_launched():
+    """Slurm looks every 30 s whether woken nodes are ready for their jobs."""
+    slurm = shared_slurm(suspend_s=20)
+    slurm.delays = dataclasses.replace(slurm.delays, check_s=30.0)
+    beside = NodesBeside(slurm, [(0, 4)])
+    beside.go(60)
+    job, seen = slurm.submit(nodes=1, run_s=30), []
+    cluster = beside.session.cluster
+
+    def note() -> None:
+        host = int(slurm.jobs[job].on[0][1:]) - 1 if slurm.jobs[job].on else 0
+        state = HostState(int(cluster.state[host]))
+        if not seen or seen[-1][0] is not state:
+            seen.append((state, float(cluster.draw_w[host])))
+
+    beside.go(100, note)
+    assert seen == [
+        (HostState.SWITCHING_ON, 80.0),
+        (HostState.IDLE, 50.0),
+        (HostState.BUSY, 100.0),
+        (HostState.IDLE, 50.0),
+        (HostState.ASLEEP, 5.0),
+    ]
+    assert slurm.jobs[job].state == "COMPLETED"
 
 
 def test_nodes_out_of_service_and_reserved_by_others_are_not_ours_to_offer():

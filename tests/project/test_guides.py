@@ -1,0 +1,130 @@
+"""The commands of the guides: all have options that there are, and those that need no cluster run."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+from project.played import blocks, make_place, play
+from project.shell import ROOT
+
+from beasy_sched.cli import cli
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PREPARED = """\
+beasy-sched generate platform --servers gros:20 -o platform.xml
+beasy-sched generate site --battery-kwh 40 -o site.toml
+cp site.toml cheap.toml && sed -i 's/^discharge_limit_kw.*/discharge_limit_kw = 3.0/' cheap.toml
+beasy-sched generate workload --synthetic --seed 1 -o workload.json
+beasy-sched generate power --synthetic --seed 1 --pv-kw 4 --wind-kw 3 --case between -o power.txt
+beasy-sched generate power --synthetic --seed 2 --pv-kw 4 --wind-kw 3 -o storm.txt
+beasy-sched convert workload.json -o workload5.json
+beasy-sched convert power.txt --format batsim5 -o power5.txt
+beasy-sched plan -p platform.xml -w workload.json --production power.txt --site site.toml -o plan.msgpack
+beasy-sched generate scenario average -o mine.toml
+beasy-sched campaign run best-begin --quick -o out/sweep
+for policy in easy beasy; do
+    beasy-sched simulate -p platform.xml -w workload.json --events power.txt --site site.toml \\
+        --plan plan.msgpack --policy $policy -o out/$policy
+done
+mkdir -p batsim-5/bin
+printf '#!/bin/sh\\nexec beasy-sched batsim --protocol 5 "$@"\\n' > batsim-5/bin/batsim
+chmod +x batsim-5/bin/batsim
+"""
+"""The files that pages take for given."""
+NOT_PLAYED = {
+    "docker": "tests/containers and test_docker.py run it",
+    "scripts/run": "test_readme.py runs it",
+    "pip install": "test_release.py and test_extras.py install",
+    "pybatsim": "tests/plugins/pybatsim run it",
+    "serve --policy easy --site site.toml --metrics": "a daemon without a Batsim; test_metrics.py runs it",
+    "slurm run": "tests/plugins/slurm run it beside a real Slurm",
+    "slurm check": "tests/plugins/slurm run it beside a real Slurm",
+    "SLURM_ARRAY": "a job of Slurm; tests/studies run parts",
+    "dask": "several machines; test_dask_cluster.py runs it",
+    "#SBATCH": "a script of a user",
+    "curl": "a service in the network",
+    '28000" -p platform.xml': "a daemon without a Batsim; test_batsim_commands.py runs it",
+}  # fmt: skip
+"""Blocks with these words are not played, and why."""
+LONG = r"campaign run|compare (?:best-begin|average|mine\.toml|--policy)|size"
+SHORTENED = (
+    (re.compile(rf"^(beasy-sched (?:{LONG}).*)$", re.MULTILINE), r"\1 --quick"),
+    (re.compile(r" -n 100 -j 8"), " -n 4 -j 1"),
+)
+"""Commands that offer a short run are given it."""
+
+
+def commands(page: str) -> Iterator[list[str]]:
+    """The commands of the package in the blocks of a page, as words."""
+    for block in re.findall(r"^ *```(?:sh|bash)\n(.*?)^ *```$", page, re.MULTILINE | re.DOTALL):
+        for line in block.replace("\\\n", " ").splitlines():
+            words = shlex.split(re.split(r" [>&|]", line)[0], comments=True)
+            if "beasy-sched" in words[:-1]:
+                yield words[words.index("beasy-sched") + 1 :]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_commands_and_options_exist(page: Path) -> None:
+    for words in commands(page.read_text("utf-8")):
+        context, command, rest = click.Context(cli), cli, list(words)
+        while isinstance(command, click.Group) and (found := command.get_command(context, rest[0])):
+            command, context = found, click.Context(found, parent=context)
+            del rest[0]
+        try:
+            if "--protocol" not in rest:  # Batsim 5 has other options
+                command.make_parser(context).parse_args(args=rest)
+        except click.UsageError as error:
+            pytest.fail(f"{page.name}: {shlex.join(words)}: {error.format_message()}")
+        assert command is not cli or rest[0] in ("--help", "--version", "."), (
+            f"{page.name}: {shlex.join(words)}: no command"
+        )
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = make_place(tmp_path_factory.mktemp("guides"))
+    own = (ROOT / "docs/guides/own-policies.md").read_text("utf-8")
+    (made / "my_policies.py").write_text(blocks(own, "python")[0])
+    data = (ROOT / "docs/guides/own-data.md").read_text("utf-8")
+    (made / "my.toml").write_text(blocks(data, "toml")[0])
+    play(made, PREPARED)
+    return made
+
+
+def played_blocks(page: Path) -> list[str]:
+    """The blocks of a page that can be played, in order."""
+    return [
+        block
+        for block in blocks(page.read_text("utf-8"), "sh|bash")
+        if not any(words in block for words in NOT_PLAYED)
+    ]
+
+
+ELSEWHERE = {"battery-life", "elsewhere", "examples", "risk"}
+"""Pages whose commands are run by tests of their own."""
+GUIDES = [
+    page
+    for page in sorted((ROOT / "docs/guides").glob("*.md"))
+    if page.stem not in ELSEWHERE and played_blocks(page)
+]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("page", GUIDES, ids=lambda path: path.stem)
+def test_the_commands_run(page: Path, place: Path) -> None:
+    for block in played_blocks(page):
+        code = block.replace("\\\n", " ")
+        for pattern, shorter in SHORTENED:
+            code = pattern.sub(shorter, code)
+        play(place, code, timeout_s=600.0)
+
+
+def test_every_reason_is_needed() -> None:
+    pages = "\n".join(page.read_text("utf-8") for page in sorted((ROOT / "docs/guides").glob("*.md")))
+    assert [words for words in NOT_PLAYED if words not in pages] == []
