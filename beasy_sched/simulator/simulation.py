@@ -513,13 +513,14 @@ class Simulation:
                 others.append(action)
         at_once, later = self._by_round(others)
         held = self._end_later(later)
-        woken, sends = partial(self._woken, put=mailbox.put), False
+        woken, sends, number = partial(self._woken, put=mailbox.put), False, 0
         if arrives:
+            number = mailbox.items[0].number
             sends = mailbox.receive(at_once, self._may_send, woken)
         else:
             for action in at_once:
                 woken(action)
-        self._send_later(later, held)
+        self._send_later(later, held, number)
         if not sends:
             mailbox.put_rest()
         if self._execution.late:
@@ -571,7 +572,10 @@ class Simulation:
         )
 
     def _unmetered(self, ended: Sequence[Action]) -> int:
-        """Return how many hosts SimGrid has not metered yet when these actions have ended."""
+        """Return how many hosts SimGrid has not metered yet when these actions have ended.
+
+        The end of a task has all its hosts metered; that of a delay or a walltime, the first of the job.
+        """
         world = self.world
         if world.meter.metered_at == world.now:
             return 0
@@ -580,8 +584,9 @@ class Simulation:
             if action.kind == SWITCH:
                 metered.update(action.subject[0].tolist())
             elif action.kind == LEAF:
-                ids = action.subject.alloc.ids
-                metered.update((ids if action.subject.task is not None else ids[:1]).tolist())
+                job: SimJob = action.subject
+                is_task = job.task is not None and action is job.run
+                metered.update((job.alloc.ids if is_task else job.alloc.ids[:1]).tolist())
         return world.machines.size - len(metered)
 
     def _end_later(self, later: Sequence[tuple[int, Action]]) -> dict[int, list[Item]]:
@@ -598,12 +603,18 @@ class Simulation:
                 self._power_states.arrived(*action.subject)
         return held
 
-    def _send_later(self, later: Sequence[tuple[int, Action]], held: dict[int, list[Item]]) -> None:
-        """Send what `_end_later` has handled, in the order of the rounds."""
+    def _send_later(
+        self, later: Sequence[tuple[int, Action]], held: dict[int, list[Item]], received: int = 0
+    ) -> None:
+        """Send what `_end_later` has handled, in the order of the rounds.
+
+        ``received`` is the number of the item that the server has received in the same step. An answer that
+        follows is sent after what has ended in its round by a lower number.
+        """
         mailbox = self.world.mailbox
         for number, action in sorted(later, key=itemgetter(0)):
             put = mailbox.put
-            if mailbox.has_latency and number >= ANSWERED:
+            if mailbox.has_latency and (number, action.number) > (ANSWERED, received):
                 put = partial(mailbox.put_late, number=number)
             if action.kind != LEAF:
                 self._woken(action, put)
@@ -852,12 +863,12 @@ def _late(decision: Decision, now: float) -> DecisionRefused:
 def _round(action: Action, unmetered: int) -> int:
     """Return the round in which the end of an action is sent.
 
-    Metering takes a round for each host; a task that reaches its walltime is cancelled in a separate round.
+    Metering takes a round for each host.
     """
     if action.kind == SWITCH:
         return SWITCHED
     if action.kind == LEAF:
-        return AT_ONCE + max(unmetered, action is action.subject.limit)
+        return AT_ONCE + unmetered
     if action.kind == ARRIVAL and action.subject.measures:
         return AT_ONCE + unmetered
     return LAST if action.kind == PROBE else AT_ONCE

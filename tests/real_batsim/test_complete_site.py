@@ -29,6 +29,17 @@ def test_a_run_is_the_same(policy: str, rules: str, tmp_path: Path) -> None:
     assert len(real.messages) > 10
 
 
+def test_walltimes_end_after_an_announcement_of_the_same_instant(tmp_path: Path) -> None:
+    """At 6300 s a task and a delay reach their walltimes, and production is announced."""
+    write_series(tmp_path)
+    run = RandomRun(2001, "none", "easy", complete_text(BATTERY, CHARGING))
+    real, faults = run.compare(real_batsim(), tmp_path)
+    assert not faults
+    at_once = next(json.loads(raw) for raw in real.messages if json.loads(raw)["now"] == 6300)
+    told = [event["type"] for event in at_once["events"]]
+    assert told == ["NOTIFY", "JOB_COMPLETED", "JOB_COMPLETED"]
+
+
 @pytest.mark.parametrize("rules", [CHARGING, SHAVING], ids=["charging", "shaving"])
 @pytest.mark.parametrize("policy", ["easy", "bid-price", "greenslot"])
 def test_the_daemon_decides_as_the_simulator(policy: str, rules: str, tmp_path: Path) -> None:

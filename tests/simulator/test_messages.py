@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from simulator.small import InOrder, Scripted, job, simulation, write_files
+from simulator.small import WORK, InOrder, Scripted, job, simulation, write_files
 
 import beasy_sched as bs
 from beasy_sched.errors import InputError
@@ -150,6 +150,62 @@ def test_a_late_decision_comes_before_an_end_that_is_metered(tmp_path, energy, w
     options = SimulationOptions(energy=energy, dynamic_jobs=True, acknowledge_dynamic_jobs=True)
     simulation(tmp_path, [job("a", 5), job("b", 6)], {"w": five}, options=options).run(scheduler)
     assert told(scheduler)[3] == (10.0, ["no_more_static_job_to_submit", *words])
+
+
+@pytest.mark.parametrize(
+    ("fast", "a", "b", "words"),
+    [
+        (1, "0", None, ["-a", "p"]),
+        (2, "0-1", None, ["p", "-a"]),
+        (6, "0-4", "5", ["p", "-a", "-b"]),
+        (2, "1", "0", ["-a", "-b", "p"]),
+    ],
+)
+def test_a_walltime_comes_before_an_event_if_the_first_hosts_are_all(tmp_path, fast, a, b, words):
+    """A computes, b waits; their ends meter one host each. All cases were tried with a real Batsim 4.2.1."""
+    hosts = {name: HostSet.parse(text) for name, text in (("a", a), ("b", b)) if text}
+    jobs = [job(name, 1, len(hosts[name]), name, walltime=4) for name in hosts]
+    profiles = {"a": {**WORK, "cpu": 1e10}, "b": {"type": "delay", "delay": 50}}
+    platform, workload = write_files(tmp_path, jobs, profiles, fast=fast)
+    events = tmp_path / "events.txt"
+    events.write_text("".join(f'{{"type":"p","timestamp":{at_s},"power":1}}\n' for at_s in (2, 5)))
+    files, options = (
+        Inputs(platform, [workload], [events]),
+        SimulationOptions(True, forward_unknown_events=True),
+    )
+    scheduler = Scripted([], [d.ExecuteJob(1, f"w0!{name}", some) for name, some in hosts.items()])
+    simulation_from_files(files, options).run(scheduler)
+    assert next(events for now, events in told(scheduler) if now == 5)[: len(words)] == words
+
+
+FAR = (
+    '<link id="far" bandwidth="1Gbps" latency="1ms"/>'
+    '<link id="loop" bandwidth="498MBps" latency="15us" sharing_policy="FATPIPE"/>'
+    '<route src="master_host" dst="master_host"><link_ctn id="loop"/></route>'
+)
+
+
+@pytest.mark.parametrize(
+    ("hosts", "calls", "ends_s"), [(1, 1, 5.001075), (2, 1, 5.00109), (3, 2, 5.00109), (4, 2, 5.001105)]
+)
+def test_a_walltime_is_sent_before_the_answer_to_a_message_of_the_same_step(tmp_path, hosts, calls, ends_s):
+    """If two hosts at most are metered for it, one in each round; times of a real Batsim 4.2.1.
+
+    After the answer it waits until the server has received that, 15 us more.
+    """
+    jobs, profiles = [job("a", 0, walltime=5), job("b", 5)], {"w": {**WORK, "cpu": 1e10}}
+    platform, workload = write_files(tmp_path, jobs, profiles, fast=hosts)
+    routes = "".join(
+        f'<route src="master_host" dst="n{i:03d}"><link_ctn id="far"/></route>' for i in range(hosts)
+    )
+    text = platform.read_text().replace(' coordinates="0 0 0"', "").replace("Vivaldi", "Full")
+    platform.write_text(text.replace("</zone>", f"{FAR}{routes}</zone>"))
+    before = [d.CallMeLater(0, 30.0 + number) for number in range(calls)]
+    start = d.ExecuteJob(0, "w0!a", HostSet.of([0]))
+    scheduler = Scripted([], [*before, start], [d.RejectJob(5, "w0!b")])
+    simulation_from_files(Inputs(platform, [workload]), SimulationOptions(energy=True)).run(scheduler)
+    found = [event for m in scheduler.messages for event in m.events if isinstance(event, e.JobCompleted)]
+    assert found[0].timestamp == pytest.approx(ends_s, abs=5e-7)
 
 
 def rows(folder, name):
