@@ -102,7 +102,7 @@ def test_the_templates_have_what_the_host_requires():
 
 def test_the_changelog_tells_version_1_in_fifteen_lines():
     text = (ROOT / "CHANGELOG.md").read_text("utf-8")
-    newest = text.partition("\n## [1.0.0]")[2].partition("\n## ")[0].splitlines()[1:]
+    newest = text.partition("\n## [1.0.0]")[2].partition("\n[1.1.0]: ")[0].splitlines()[1:]
     assert (
         len([line for line in newest if line.startswith("- ")])
         == len([line for line in newest if line])
