@@ -125,7 +125,7 @@ def test_each_way_is_as_simulated(clusters: list[RealCluster], tmp_path: Path) -
         assert {job.state for job in day.jobs} <= {"COMPLETED", "RUNNING", "PENDING", "CONFIGURING"}, name
         assert abs(day.finished - same[name].finished) <= 2
         assert same[name].used_j == pytest.approx(day.used_j, rel=0.05), name
-        assert abs(same[name].beyond_j - day.beyond_j) <= 0.02 * day.used_j, name
+        assert abs(same[name].beyond_j - day.beyond_j) <= 0.03 * day.used_j, name
     offers = days["nodes-only"].offers.query(f"time_s < {DAY_S}")
     assert turns([*offers["offered"]]) == 1, "it rises to noon, and falls"
     assert (offers["on"] - offers["draining"] <= offers["offered"]).all()
