@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,16 +20,16 @@ PREPARED = """\
 awk '/^;/{print;next}{$4*=8;$9*=8;print}' trace.swf > busy.swf && mv busy.swf trace.swf
 beasy-sched generate platform --servers gros:20 -o platform.xml
 beasy-sched generate site --battery-kwh 40 -o site.toml
-beasy-sched generate site -o cheap.toml && sed -i 's/^discharge_limit_kw.*/discharge_limit_kw = 3.0/' cheap.toml
+beasy-sched generate site -o cheap.toml
+sed -i 's/^discharge_limit_kw.*/discharge_limit_kw = 3.0/' cheap.toml
 beasy-sched generate workload --synthetic --seed 1 -o workload.json
 beasy-sched generate power --synthetic --seed 1 --pv-kw 4 --wind-kw 3 --case between -o power.txt
 beasy-sched generate power --synthetic --seed 2 --pv-kw 4 --wind-kw 3 -o storm.txt
 beasy-sched convert workload.json -o workload5.json
 beasy-sched convert power.txt --format batsim5 -o power5.txt
 beasy-sched plan -p platform.xml -w workload.json --production power.txt --site site.toml -o plan.msgpack
-beasy-sched generate scenario average -o mine.toml
 beasy-sched generate scenario best-begin -o sweep.toml
-printf '\n[sweep]\nbattery_kwh = [50, 100]\n' >> sweep.toml
+printf '\n[sweep]\nbattery_kwh = [50, 100]\n[[guards]]\nmode = "shed"\nveto = true\n' >> sweep.toml
 beasy-sched campaign run sweep.toml --quick -o out/sweep
 for policy in easy beasy; do
     beasy-sched simulate -p platform.xml -w workload.json --events power.txt --site site.toml \\
@@ -46,6 +47,7 @@ NOT_PLAYED = {
     "pybatsim": "tests/plugins/pybatsim run it",
     "beasy-sched batsim -p": "the other terminal of a pybatsim; tests/plugins/pybatsim run it",
     "serve --policy easy --site site.toml --metrics": "a daemon without a Batsim; test_metrics.py runs it",
+    "slurm import": "test_examples.py runs it",
     "slurm run": "tests/plugins/slurm run it beside a real Slurm",
     "slurm check": "tests/plugins/slurm run it beside a real Slurm",
     "SLURM_ARRAY": "a job of Slurm; tests/studies run parts",
@@ -56,11 +58,12 @@ NOT_PLAYED = {
     '28000" -p platform.xml': "a daemon without a Batsim; test_batsim_commands.py runs it",
 }  # fmt: skip
 """Blocks with these words are not played, and why."""
-LONG = r"campaign run|compare (?:best-begin|average|mine\.toml|--policy)|size"
+LONG = r"campaign run|compare (?:best-begin|average|mine\.toml|--policy)"
 SHORTENED = (
     (re.compile(rf"^(beasy-sched (?:{LONG}).*)$", re.MULTILINE), r"\1 --quick"),
     (re.compile(r" -n 100 -j 8"), " -n 4 -j 1"),
     (re.compile(r"KTH-SP2-1996-2\.swf --from 120d --duration 3d"), "trace.swf --duration 3d"),
+    (re.compile(r" --policy bid-price --seeds 5 "), " --seeds 1 "),
     (re.compile(r" --foresee 6h"), " --foresee 1d -n 4"),
     (re.compile(r"^(beasy-sched what-if [^#\n]*)", re.MULTILINE), r"\1 -n 4 "),
 )
@@ -96,10 +99,14 @@ def test_commands_and_options_exist(page: Path) -> None:
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = make_place(tmp_path_factory.mktemp("guides"))
-    own = (ROOT / "docs/guides/own-policies.md").read_text("utf-8")
-    (made / "my_policies.py").write_text(blocks(own, "python")[0])
-    data = (ROOT / "docs/guides/own-data.md").read_text("utf-8")
-    (made / "my.toml").write_text(blocks(data, "toml")[0])
+    for file, language, page in (
+        ("my_policies.py", "python", "own-policies"),
+        ("my.toml", "toml", "own-data"),
+        ("jobs.json", "json", "own-data"),
+        ("mine.toml", "toml", "campaigns"),
+    ):
+        text = (ROOT / f"docs/guides/{page}.md").read_text("utf-8")
+        (made / file).write_text(blocks(text, language)[0].replace("count = 10 }", "count = 1 }"))
     play(made, PREPARED)
     return made
 
@@ -124,16 +131,17 @@ GUIDES = [
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-def test_the_commands_run(place: Path) -> None:
-    """One test for all pages, so that the files that they share are made once."""
+def test_the_commands_run(place: Path, tmp_path: Path) -> None:
+    """One test for all pages, so that the files that they take for given are made once; each gets a copy."""
     failed = {}
     for page in GUIDES:
+        folder = shutil.copytree(place, tmp_path / page.stem)
         for block in played_blocks(page):
             code = block.replace("\\\n", " ")
             for pattern, shorter in SHORTENED:
                 code = pattern.sub(shorter, code)
             try:
-                play(place, code, timeout_s=600.0)
+                play(folder, code, timeout_s=600.0)
             except AssertionError as error:
                 failed[page.stem] = f"{code}{error}"
     assert not failed, "\n".join(f"{name}: {what}" for name, what in failed.items())
