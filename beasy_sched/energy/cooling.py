@@ -63,9 +63,11 @@ class Cooling:
 
     def _by_step(self, table: StepTable) -> list[float]:
         """Return the PUE at each of the temperatures."""
-        if self._table is None or self._table[0] is not table:
-            object.__setattr__(self, "_table", (table, self._at(table.values).tolist()))
-        return self._table[1]
+        known = self._table
+        if known is None or known[0] is not table:
+            known = table, self._at(table.values).tolist()
+            object.__setattr__(self, "_table", known)
+        return known[1]
 
     def expected(self, now: float, step_s: float, edges_s: FloatArray) -> FloatArray:
         """Return the PUE between ``edges_s`` (s) at the temperatures known or expected at ``now``."""

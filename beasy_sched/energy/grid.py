@@ -101,7 +101,8 @@ class Signal(Rate):
     @cached_property
     def _listed_s(self) -> list[float]:
         """The times, for one at a time."""
-        return self.times_s.tolist()
+        listed_s: list[float] = self.times_s.tolist()
+        return listed_s
 
 
 class Tariff(Rate):

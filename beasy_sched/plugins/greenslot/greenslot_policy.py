@@ -292,7 +292,7 @@ class GreenSlot(Policy):
         meter = view.peaks
         if meter is None or not self._weights.price or not meter.price.per_kw:
             return None
-        periods = meter.periods_at(now_s + self.options.slot_s * np.arange(self._size))
+        periods = meter.periods_at(self._edges_s(now_s)[:-1])
         site, state, charges = view.site, view.storage_state, None
         if site is not None and site.grid is not None and state is not None:
             net_w = slots.net_j / slots.slot_s if pue is None else slots.net_j / slots.slot_s * pue
