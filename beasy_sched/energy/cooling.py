@@ -7,14 +7,14 @@ a constant, or a function of the outside temperature. Cooling power = (PUE - 1) 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
 from beasy_sched.arrays import FloatArray
 from beasy_sched.energy.fields import FieldError, require
-from beasy_sched.energy.site_load import Course
+from beasy_sched.energy.site_load import Course, StepTable, step_of
 
 _LARGEST_PUE = 5.0
 """Largest credible PUE; small old server rooms have about 3."""
@@ -29,6 +29,8 @@ class Cooling:
     """One value, or a table of outside temperatures (degrees Celsius, ascending) and the PUE at each."""
     temperature: Course | None = None
     """Outside temperature, degrees Celsius; None with a constant PUE."""
+    _table: tuple[StepTable, list[float]] | None = field(default=None, init=False, repr=False, compare=False)
+    """Temperatures by step for which the PUE has been calculated, and the PUE."""
 
     def __post_init__(self) -> None:
         if isinstance(self.pue, (int, float)):
@@ -53,7 +55,19 @@ class Cooling:
         """Return the PUE of a step of ``step_s`` or a part of it: that at its mean temperature."""
         if self.temperature is None:
             return self._constant
-        return float(np.interp(self.temperature.during(start_s, end_s, step_s), *self._columns))
+        table, number = self.temperature.by_step(step_s), step_of(start_s, end_s, step_s)
+        place = -1 if number is None else number - table.first
+        if 0 <= place < len(table.listed):
+            return self._by_step(table)[place]
+        return float(np.interp(self.temperature.mean(start_s, end_s), *self._columns))
+
+    def _by_step(self, table: StepTable) -> list[float]:
+        """Return the PUE at each of the temperatures."""
+        known = self._table
+        if known is None or known[0] is not table:
+            known = table, self._at(table.values).tolist()
+            object.__setattr__(self, "_table", known)
+        return known[1]
 
     def expected(self, now: float, step_s: float, edges_s: FloatArray) -> FloatArray:
         """Return the PUE between ``edges_s`` (s) at the temperatures known or expected at ``now``."""

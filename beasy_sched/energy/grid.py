@@ -7,11 +7,13 @@ carbon intensities are quantities over simulated time, from a file or from a tar
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
@@ -73,6 +75,8 @@ class Signal(Rate):
         edges = np.asarray(edges_s, dtype=np.float64)
         first = self._place(edges[:-1] + TIME_TOLERANCE_S)
         last = self._place(edges[1:] - TIME_TOLERANCE_S)
+        if (first == last).all():
+            return self.values[first]
         integral = np.interp(edges, self.times_s, self._integral)
         mixed = np.diff(integral) / np.diff(edges)
         return np.where(first == last, self.values[first], mixed)
@@ -92,7 +96,13 @@ class Signal(Rate):
         return np.clip(places, 0, len(self.values) - 1)
 
     def _index(self, time_s: float) -> int:
-        return min(max(int(self.times_s.searchsorted(time_s, "right")) - 1, 0), len(self.values) - 1)
+        return min(max(bisect_right(self._listed_s, time_s) - 1, 0), len(self.values) - 1)
+
+    @cached_property
+    def _listed_s(self) -> list[float]:
+        """The times, for one at a time."""
+        listed_s: list[float] = self.times_s.tolist()
+        return listed_s
 
 
 class Tariff(Rate):
@@ -237,13 +247,10 @@ def known_or_days_before(rate: Rate, until_s: float, edges_s: FloatArray) -> tup
     back_s = np.ceil(late_s / SECONDS_PER_DAY) * SECONDS_PER_DAY
     if not back_s.any():
         return rate.means(edges), back_s
-    starts, ends = edges[:-1] - back_s, edges[1:] - back_s
-    means = np.empty(len(starts))
-    for days in np.unique(back_s):
-        chosen = np.flatnonzero(back_s == days)
-        run = np.append(starts[chosen], ends[chosen[-1]])
-        means[chosen] = rate.means(run)
-    return means, back_s
+    changes = np.flatnonzero(back_s[1:] != back_s[:-1]) + 1
+    bounds = [0, *changes.tolist(), len(back_s)]
+    runs = [rate.means(edges[first : end + 1] - back_s[first]) for first, end in pairwise(bounds)]
+    return np.concatenate(runs), back_s
 
 
 @dataclass(frozen=True)

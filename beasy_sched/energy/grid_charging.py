@@ -137,14 +137,27 @@ def uses_ahead(grid: Grid, now: float, edges_s: FloatArray) -> list[GridUse] | N
     rules = grid.rules
     if rules is None:
         return None
-    charging = charging_ahead(grid, now, edges_s)
-    resting = charging if rules.rest is None else charging | rules.rest.ahead(now, edges_s)
+    charging, resting = _conditions_ahead(rules, now, edges_s)
     kinds = {
         (charges, rests): _use(grid, rules, charges=charges, rests=rests)
         for charges in (False, True)
         for rests in (False, True)
     }
     return [kinds[each] for each in zip(charging.tolist(), resting.tolist(), strict=True)]
+
+
+def _conditions_ahead(rules: GridRules, now: float, edges_s: FloatArray) -> tuple[BoolArray, BoolArray]:
+    """Return whether the grid is expected to charge, and to serve first, between each two of ``edges_s``."""
+    charge, rest = rules.charge, rules.rest
+    if charge is None:
+        never = np.zeros(len(edges_s) - 1, dtype=np.bool_)
+        return never, never if rest is None else rest.ahead(now, edges_s)
+    means = charge.when.rate.expected(now, edges_s)
+    charging = means < charge.when.limit
+    if rest is None:
+        return charging, charging
+    is_same = rest.rate is charge.when.rate
+    return charging, charging | (means < rest.limit if is_same else rest.ahead(now, edges_s))
 
 
 def charging_ahead(grid: Grid, now: float, edges_s: FloatArray) -> BoolArray:

@@ -14,6 +14,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, TypeAlias
 
+import numpy as np
+
+from beasy_sched.arrays import FloatArray, IntArray
 from beasy_sched.energy.calendar import Calendar
 from beasy_sched.energy.fields import require_not_negative
 from beasy_sched.units import TIME_TOLERANCE_S, w_to_kw
@@ -86,6 +89,13 @@ class PeakMeter:
         if period is None:
             period = self._periods[quarter] = self._found_period(quarter)
         return period
+
+    def periods_at(self, times_s: FloatArray) -> IntArray:
+        """Return the period of the quarter at each of ``times_s``, which ascend."""
+        first, last = self.period_at(float(times_s[0])), self.period_at(float(times_s[-1]))
+        if first == last:
+            return np.full(len(times_s), first)
+        return np.array([self.period_at(time_s) for time_s in times_s.tolist()])
 
     def _found_period(self, quarter: int) -> Period:
         start_s = max(self.start_of(quarter), 0.0)

@@ -2,6 +2,7 @@
 
 from datetime import datetime, timedelta, timezone
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -68,6 +69,14 @@ def test_each_window_has_its_peak() -> None:
     meter.add(2700.0, 900.0, 2000.0)
     meter.add(3600.0, 900.0, 1000.0)
     assert meter.cost == 30.0
+
+
+@pytest.mark.parametrize("start", ["2022-03-30T22:10:00+00:00", "2022-03-02T00:00:00+00:00"])
+@pytest.mark.parametrize("period", list(PeakPeriod))
+def test_the_periods_of_times_are_those_of_each(period: PeakPeriod, start: str) -> None:
+    meter = PeakMeter(PeakPrice(1.0, period, at(start)), DAY_S)
+    times_s = 450.0 + 900.0 * np.arange(300)
+    assert meter.periods_at(times_s).tolist() == [meter.period_at(time_s) for time_s in times_s.tolist()]
 
 
 def test_no_import_costs_nothing() -> None:

@@ -74,6 +74,15 @@ def test_the_pue_of_a_step_is_that_at_its_mean_temperature() -> None:
     assert cooling.during(0.0, 2 * HOUR_S, HOUR_S) == pytest.approx(1.175)
 
 
+def test_the_pue_of_a_step_follows_a_temperature_that_is_limited() -> None:
+    temperature = Course(hourly([15.0, 25.0] * 24))
+    cooling = Cooling(TABLE, temperature)
+    hours_s = [(HOUR_S * hour, HOUR_S * (hour + 1), HOUR_S) for hour in range(3)]
+    assert [cooling.during(*hour_s) for hour_s in hours_s] == [1.10, 1.25, 1.10]
+    temperature.limit_to(0.0, DAY_S, HOUR_S)
+    assert [cooling.during(*hour_s) for hour_s in hours_s] == [1.10, 1.10, 1.10]
+
+
 @pytest.mark.parametrize(
     ("pue", "named"),
     [

@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -97,12 +97,12 @@ class BatterySpec(Device):
         """Whether there is a battery."""
         return self.capacity_j > 0.0
 
-    @property
+    @cached_property
     def min_j(self) -> float:
         """Energy at SoC_min, J."""
         return self.energy_j(self.soc_min_pct)
 
-    @property
+    @cached_property
     def max_j(self) -> float:
         """Energy at SoC_max, J."""
         return self.energy_j(self.soc_max_pct)

@@ -292,15 +292,15 @@ class GreenSlot(Policy):
         meter = view.peaks
         if meter is None or not self._weights.price or not meter.price.per_kw:
             return None
-        starts_s = (now_s + self.options.slot_s * np.arange(self._size)).tolist()
+        periods = meter.periods_at(self._edges_s(now_s)[:-1])
         site, state, charges = view.site, view.storage_state, None
         if site is not None and site.grid is not None and state is not None:
             net_w = slots.net_j / slots.slot_s if pue is None else slots.net_j / slots.slot_s * pue
             charges = charges_ahead(site.grid, site.storage, state, net_w, view.now, self._edges_s(now_s))
         return SlotPeaks(
             self._weights.price * meter.price.per_kw,
-            np.array([meter.peak_at_w(start_s) for start_s in starts_s]),
-            np.array([meter.period_at(start_s) for start_s in starts_s]),
+            np.array([meter.peaks_w.get(period, 0.0) for period in periods.tolist()]),
+            periods,
             pue,
             charges,
         )

@@ -139,7 +139,9 @@ class PeakCosts:
         cost *= self._per_server_j
         # A battery that is charged up to the limit gives way to jobs.
         if len(self._yielding) > _FEW:
-            cost = np.minimum(cost, np.maximum(cost - self._charge_cost, self._limit_cost))
+            without = cost - self._charge_cost
+            np.maximum(without, self._limit_cost, out=without)
+            np.minimum(cost, without, out=cost)
         else:
             for slot, charge_cost, limit_cost in self._yielding:
                 if (found := cost.item(slot)) > limit_cost:

@@ -287,10 +287,11 @@ def _tightened(
 
 def _only_for_peak(costs: StartCosts, start: int, earliest: int) -> bool:
     """Whether a later start is cheaper only because it raises the peak less."""
-    if costs.peak_cost is None:
+    cost, peak_cost = costs.cost, costs.peak_cost
+    if peak_cost is None:
         return False
-    of_energy = costs.cost - costs.peak_cost
-    return bool(of_energy[start] >= of_energy[earliest] - costs.cost_tolerance)
+    later, sooner = (cost.item(slot) - peak_cost.item(slot) for slot in (start, earliest))
+    return later >= sooner - costs.cost_tolerance
 
 
 # --- placing ------------------------------------------------------------------------------------------------
