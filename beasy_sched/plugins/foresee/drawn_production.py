@@ -198,8 +198,9 @@ def _later_issues(
         if scores is None:
             mean, spread = np.zeros(len(times_s)), np.ones(len(times_s))
         else:
-            middles_s = times_s + 0.5 * table.interval_s
-            mean, spread = scores.expected(at_s - production.first_s, middles_s - at_s)
+            # a step has its score at its end
+            ahead_s = times_s - at_s + 0.5 * (table.interval_s + production.step_s)
+            mean, spread = scores.expected(at_s - production.first_s, ahead_s)
         rows.append(np.array([at(mean + spread * mark, slice(first, end)) for mark in marks]))
         issued_s.append(np.full(len(times_s), at_s))
         valid_s.append(times_s)

@@ -76,6 +76,9 @@ class FutureSite:
     on_kill: OnKill = OnKill.DROP
     site_more: str = ""
     """Further sections of the site file."""
+    forecast: Sequence[tuple[float, Sequence[Sequence[float]]]] = ()
+    """Forecasts of the production: time of each issue, and powers of each hour from then on, by column."""
+    forecast_columns: Sequence[str] = ("p10", "p50", "p90")
     replan_every: str | None = None
     """Interval of the plans, which expect the workload and production of the run; None: no plans."""
 
@@ -125,7 +128,17 @@ class FutureSite:
         if self.failures:
             failures = folder / "failures.jsonl"
             failures.write_text("".join(f"{json.dumps(line)}\n" for line in self.failures))
+        forecast = None
+        if self.forecast:
+            forecast = folder / "forecast.csv"
+            rows = [
+                ",".join(map(str, [at_s, at_s + HOUR_S * hour, *powers_w]))
+                for at_s, hours in self.forecast
+                for hour, powers_w in enumerate(hours)
+            ]
+            forecast.write_text("\n".join([",".join(("issued", "valid", *self.forecast_columns)), *rows, ""]))
         settings = RunSettings(
+            forecast=None if forecast is None else str(forecast),
             site=site if self.with_site else None,
             site_name=str(folder / "site.toml"),
             options=self.options,

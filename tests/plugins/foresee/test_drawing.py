@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from beasy_sched.forecast.quantiles import Quantiles
+from beasy_sched.forecast.weather import IssuedTable
 from beasy_sched.formats.batsim_jobs import WorkloadJob
 from beasy_sched.plugins.foresee.drawing import draw
-from beasy_sched.plugins.foresee.known import EndedJobs, KnownProduction, PresentKnowledge
+from beasy_sched.plugins.foresee.known import EndedJobs, KnownProduction, PresentIssues, PresentKnowledge
 from beasy_sched.policies.bid_price.estimators import ProductionError
 
 DAY_S = 86_400.0
@@ -49,3 +50,50 @@ def test_production_exceeds_the_highest_quantile_as_often_as_it_should() -> None
     for level, quantile_w in zip(levels, (100.0, 200.0, 250.0, 300.0), strict=True):
         assert (power_w <= quantile_w).mean() == pytest.approx(level, abs=0.03)
     assert (power_w > 300.0).any()
+
+
+def _known_production(steps: int, **more: object) -> KnownProduction:
+    zeros = np.zeros(steps)
+    quantiles = Quantiles(np.array([0.1, 0.5, 0.9]), np.outer([100.0, 200.0, 300.0], np.ones(steps)))
+    return KnownProduction(
+        3600.0, 2 * DAY_S, zeros, zeros, 200.0, zeros, zeros, quantiles, ProductionError(), **more
+    )
+
+
+def test_each_future_follows_a_member_of_an_ensemble() -> None:
+    members_w = np.outer([1.0, 2.0, 3.0], np.arange(1.0, 49.0))
+    known = replace(_known(), production=_known_production(48, members_w=members_w), has_own=True)
+    drawn = [draw(known, number).own_w for number in range(6)]
+    for start in (0, 3):
+        firsts = sorted(power_w[0] for power_w in drawn[start : start + 3])
+        assert firsts == [1.0, 2.0, 3.0], "each member is as frequent as the others"
+    for power_w in drawn:
+        np.testing.assert_array_equal(power_w, power_w[0] * np.arange(1.0, 49.0))
+
+
+def test_forecasts_issued_in_a_future_are_as_uncertain_as_they_should() -> None:
+    steps = 48
+    valid_s = 2 * DAY_S + 3600.0 * np.arange(96)
+    powers_w = np.outer([100.0, 200.0, 300.0], np.ones(96))
+    levels = np.array([0.1, 0.5, 0.9])
+    newest = IssuedTable(
+        np.full(96, 2 * DAY_S), valid_s, powers_w[1], 3600.0, levels=levels, by_level=powers_w
+    )
+    issues = PresentIssues(newest, np.zeros(96), 2 * DAY_S - 3600.0, 6 * 3600.0, DAY_S)
+    known = replace(_known(), production=_known_production(steps, issues=issues), has_own=True)
+    hits, widths = [], []
+    for number in range(300):
+        drawn = draw(known, number)
+        table = drawn.issues
+        assert table is not None
+        assert np.unique(table.issued_s).tolist() == issues.later_s(known.until_s).tolist()
+        at_s = float(table.issued_s[0])
+        assert table.valid_s[0] == at_s
+        hours = np.array([0, 3, 23])
+        actual_w = drawn.own_w[round((at_s - 2 * DAY_S) / 3600.0) + hours]
+        low_w, _, high_w = table.by_level[:, hours]
+        hits.append((low_w <= actual_w) & (actual_w <= high_w))
+        widths.append(high_w - low_w)
+    assert np.mean(hits, axis=0) == pytest.approx(0.8, abs=0.07)
+    narrow, wider, widest = np.mean(widths, axis=0)
+    assert narrow < 0.8 * wider < 0.8 * widest < 0.8 * 205.0, "what is near is less uncertain"
