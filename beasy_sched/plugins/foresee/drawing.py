@@ -68,25 +68,30 @@ def draw(known: PresentKnowledge, number: int, seed: int = 0) -> DrawnFuture:
     run_times = RunShares(known.ended)
     runs_s = {job.id: run_times.draw(job, rng) for job in known.present}
     arrivals = _arrivals(known, run_times, rng)
-    drawn = draw_production(known, number, seed, rng)
-    production = known.production
+    return _with_production(known, Future(runs_s, arrivals), number, seed, rng)
+
+
+def _with_production(
+    known: PresentKnowledge, future: Future, number: int | None, seed: int, rng: np.random.Generator
+) -> DrawnFuture:
+    drawn, production = draw_production(known, number, seed, rng), known.production
     first_s, step_s = (0.0, 1.0) if production is None else (production.first_s, production.step_s)
-    return DrawnFuture(Future(runs_s, arrivals, drawn.events), drawn.own_w, first_s, step_s, drawn.issues)
+    future = replace_fields(future, events=drawn.events)
+    return DrawnFuture(future, drawn.own_w, first_s, step_s, drawn.issues)
 
 
 def by_walltimes(known: PresentKnowledge) -> DrawnFuture:
     """Return the future in which each job takes its walltime and none is submitted.
 
-    The production is that of the first drawn future. A job without a walltime runs until the end.
+    The production is the forecast's median, or without a forecast that of drawn past days. A job
+    without a walltime runs until the end.
     """
-    drawn = draw(known, 0)
     long_s = known.until_s - known.time_s
     runs_s = {
         job.id: job.walltime_s if job.walltime_s < math.inf else max(job.used_s, 0.0) + 2 * long_s
         for job in known.present
     }
-    future = Future(runs_s, (), drawn.future.events)
-    return replace_fields(drawn, future=future)
+    return _with_production(known, Future(runs_s), None, 0, np.random.default_rng([0]))
 
 
 # --- run times ------------------------------------------------------------------------------------------

@@ -49,9 +49,9 @@ class ProducedFuture:
 
 
 def draw_production(
-    known: PresentKnowledge, number: int, seed: int, rng: np.random.Generator
+    known: PresentKnowledge, number: int | None, seed: int, rng: np.random.Generator
 ) -> ProducedFuture:
-    """Draw the production of the future with a number."""
+    """Draw the production of the future with a number; without a number, return the forecast's median."""
     production = known.production
     if production is None:
         return ProducedFuture([])
@@ -60,8 +60,10 @@ def draw_production(
         if known.has_own:
             return ProducedFuture([], _repeated(production, days))
         return ProducedFuture(_repeated_events(known, days))
-    if production.members_w is not None:
-        scores = None
+    scores = None
+    if number is None:
+        power_w = production.forecast_w
+    elif production.members_w is not None:
         power_w = _of_member(known, production.members_w, number, seed)
     else:
         quantiles = production.quantiles
