@@ -14,6 +14,7 @@ from beasy_sched.arrays import FloatArray
 from beasy_sched.forecast.weather import IssuedTable
 from beasy_sched.formats.batsim_jobs import WorkloadJob
 from beasy_sched.model.restarts import MEMBERS as RESTARTS
+from beasy_sched.plugins.foresee.drawn_failures import draw_failures
 from beasy_sched.plugins.foresee.drawn_production import draw_production
 from beasy_sched.plugins.foresee.known import EndedJobs, PresentJob, PresentKnowledge
 from beasy_sched.simulator.future import Arrival, Future
@@ -68,7 +69,11 @@ def draw(known: PresentKnowledge, number: int, seed: int = 0) -> DrawnFuture:
     run_times = RunShares(known.ended)
     runs_s = {job.id: run_times.draw(job, rng) for job in known.present}
     arrivals = _arrivals(known, run_times, rng)
-    return _with_production(known, Future(runs_s, arrivals), number, seed, rng)
+    drawn = _with_production(known, Future(runs_s, arrivals), number, seed, rng)
+    if known.failures is None:
+        return drawn
+    failures = draw_failures(known.failures, known.in_service, known.time_s, known.until_s, rng)
+    return replace_fields(drawn, future=replace_fields(drawn.future, failures=failures))
 
 
 def _with_production(

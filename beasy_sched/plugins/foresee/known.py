@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from beasy_sched.arrays import FloatArray, IntArray
+from beasy_sched.arrays import BoolArray, FloatArray, IntArray
 from beasy_sched.engine.power_side import PowerSide
 from beasy_sched.engine.session import Session
 from beasy_sched.forecast.outlook import ForecastSource
@@ -18,6 +18,7 @@ from beasy_sched.formats.batsim_events import ExternalEvent
 from beasy_sched.formats.batsim_jobs import WorkloadJob
 from beasy_sched.model.jobs import JobState
 from beasy_sched.model.restarts import first_id
+from beasy_sched.plugins.foresee.drawn_failures import FailureModel
 from beasy_sched.policies.bid_price.estimators import ProductionError
 from beasy_sched.protocol.notices import POWER_FIELD
 from beasy_sched.simulator import Simulation
@@ -113,9 +114,19 @@ class PresentKnowledge:
     """Past and forecast production; None without a site."""
     has_own: bool
     """Whether sources of the site file produce, and not only announced ones."""
+    in_service: BoolArray
+    """Whether each server is in service."""
+    failures: FailureModel | None = None
+    """Model of the servers' failures; None: they do not fail, and those out of service stay so."""
 
 
-def known_at(time_s: float, until_s: float, simulation: Simulation, session: Session) -> PresentKnowledge:
+def known_at(
+    time_s: float,
+    until_s: float,
+    simulation: Simulation,
+    session: Session,
+    failures: FailureModel | None = None,
+) -> PresentKnowledge:
     """Return everything known at ``time_s``, at which the simulation pauses."""
     past = simulation.arrivals.past_jobs()
     users = {job.id: _user(job, name) for name, jobs in past.items() for job in jobs}
@@ -142,6 +153,8 @@ def known_at(time_s: float, until_s: float, simulation: Simulation, session: Ses
         [event for event in simulation.arrivals.past_events() if POWER_FIELD in event.data],
         None if power is None else _production(time_s, until_s, power),
         power is not None and power.inputs.has_own,
+        session.cluster.in_service,
+        failures,
     )
 
 

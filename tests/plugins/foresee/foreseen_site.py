@@ -13,6 +13,7 @@ from beasy_sched.formats.batsim_events import power_event_lines
 from beasy_sched.generate.platform_file import preset_platform, write_platform
 from beasy_sched.model.choices import OnKill
 from beasy_sched.outputs.files import RunFiles
+from beasy_sched.plugins.foresee.drawn_failures import FailureModel
 from beasy_sched.plugins.foresee.following import ForecastFollower, Moments
 from beasy_sched.plugins.foresee.forecast import ENCODER
 from beasy_sched.run.in_process import run_in_process
@@ -165,10 +166,13 @@ def _write_hours(path: Path, column: str, values: Sequence[float]) -> None:
 def foreseen(
     site: FutureSite, folder: Path, policy: str, moments: Moments, *, continuations: int = 4,
     warn: Callable[[str], None] = lambda text: None, limit_s: float = 300.0,
+    failures: FailureModel | None = None,
 ) -> ForecastFollower:  # fmt: skip
     """Run a policy with forecasts; files are in ``folder`` with the prefix ``run``."""
     inputs, settings = site.write(folder)
-    foresight = ForecastFollower(moments, continuations=continuations, at_once=2, warn=warn, limit_s=limit_s)
+    foresight = ForecastFollower(
+        moments, continuations=continuations, at_once=2, warn=warn, limit_s=limit_s, failures=failures
+    )
     settings = changed(settings, policy=policy)
     run_in_process(inputs, RunFiles(str(folder / "run"), settings), followers=[foresight])
     return foresight

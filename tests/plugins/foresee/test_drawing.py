@@ -10,7 +10,9 @@ import pytest
 from beasy_sched.forecast.quantiles import Quantiles
 from beasy_sched.forecast.weather import IssuedTable
 from beasy_sched.formats.batsim_jobs import WorkloadJob
-from beasy_sched.plugins.foresee.drawing import draw
+from beasy_sched.formats.failures import HostFailureKind
+from beasy_sched.plugins.foresee.drawing import by_walltimes, draw
+from beasy_sched.plugins.foresee.drawn_failures import FailureModel
 from beasy_sched.plugins.foresee.known import EndedJobs, KnownProduction, PresentIssues, PresentKnowledge
 from beasy_sched.policies.bid_price.estimators import ProductionError
 
@@ -22,7 +24,8 @@ def _known() -> PresentKnowledge:
     jobs = [
         ("w0", WorkloadJob(f"w0!{number}", 400.0 * number, 1, "p", 3600.0, None)) for number in range(1, 400)
     ]
-    return PresentKnowledge(2 * DAY_S, 4 * DAY_S, (), NONE_ENDED, jobs, [], None, False)
+    in_service = np.ones(50, dtype=np.bool_)
+    return PresentKnowledge(2 * DAY_S, 4 * DAY_S, (), NONE_ENDED, jobs, [], None, False, in_service)
 
 
 def test_past_jobs_are_repeated_once_on_average() -> None:
@@ -97,3 +100,30 @@ def test_forecasts_issued_in_a_future_are_as_uncertain_as_they_should() -> None:
     assert np.mean(hits, axis=0) == pytest.approx(0.8, abs=0.07)
     narrow, wider, widest = np.mean(widths, axis=0)
     assert narrow < 0.8 * wider < 0.8 * widest < 0.8 * 205.0, "what is near is less uncertain"
+
+
+def test_servers_fail_and_are_repaired_as_often_as_they_should() -> None:
+    in_service = np.arange(50) >= 10
+    known = replace(_known(), failures=FailureModel(10 * DAY_S, DAY_S / 4), in_service=in_service)
+    assert by_walltimes(known).future.failures == ()
+    out_s, first_repairs_s = [], []
+    for number in range(100):
+        failures = draw(known, number).future.failures
+        assert [each.timestamp for each in failures] == sorted(each.timestamp for each in failures)
+        works, since_s = in_service.copy(), np.full(50, known.time_s)
+        out = 0.0
+        for each in failures:
+            (host,) = each.hosts.ids.tolist()
+            assert known.time_s <= each.timestamp < known.until_s
+            assert works[host] == (each.kind is HostFailureKind.BREAKS), "in turn"
+            if not works[host]:
+                out += each.timestamp - since_s[host]
+                if host < 10 and since_s[host] == known.time_s:
+                    first_repairs_s.append(each.timestamp - known.time_s)
+            works[host], since_s[host] = not works[host], each.timestamp
+        out += float((known.until_s - since_s[~works]).sum())
+        out_s.append(out / (50 * 2 * DAY_S))
+    assert np.mean(first_repairs_s) == pytest.approx(DAY_S / 4, rel=0.1)
+    share = 0.25 / 10.25
+    towards = (1.0 - np.exp(-2.0 * (4.0 + 0.1))) / (2.0 * (4.0 + 0.1))
+    assert np.mean(out_s) == pytest.approx(share + (0.2 - share) * towards, rel=0.1)

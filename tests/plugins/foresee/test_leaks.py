@@ -10,6 +10,7 @@ import pytest
 
 from beasy_sched.model.choices import OnKill
 from beasy_sched.model.restarts import first_id
+from beasy_sched.plugins.foresee.drawn_failures import FailureModel
 from beasy_sched.plugins.foresee.following import Moments
 from tests.plugins.foresee.foreseen_site import (
     HOUR_S,
@@ -106,6 +107,27 @@ def test_the_future_does_not_show_in_a_forecast(tmp_path: Path, policy: str, gri
     assert len(one) == 1
     assert b'"jobs":[{' in one[0], "no job waits: the test shows nothing"
     assert one == other
+
+
+@pytest.mark.sampled
+def test_failures_are_those_of_the_model_and_not_the_actual_ones(tmp_path: Path) -> None:
+    site = FutureSite(
+        some_jobs(np.random.default_rng(5), until_s=60 * HOUR_S),
+        sunny_w(72),
+        hosts=5,
+        failures=[{"timestamp": 0.0, "type": "breaks", "resources": "4"}],
+    )
+    moments, model = Moments(at_s=(AT_S,)), FailureModel(40 * HOUR_S, 3 * HOUR_S)
+    one = told(foreseen(site, tmp_path / "one", "easy", moments, failures=model))
+    other_site = _with_another_future(site, _ended_by(tmp_path / "one", AT_S))
+    other = told(foreseen(other_site, tmp_path / "other", "easy", moments, failures=model))
+    assert b'"jobs":[{' in one[0], "no job waits: the test shows nothing"
+    assert one == other
+    assert told(foreseen(site, tmp_path / "none", "easy", moments)) != one, "no server fails"
+    whole = replace(site, failures=[])
+    alone = foreseen(whole, tmp_path / "alone", "easy", moments, failures=model)
+    assert told(alone) != told(foreseen(whole, tmp_path / "neither", "easy", moments)), "no server fails"
+    assert alone.forecasts[0].lost == 0
 
 
 @pytest.mark.parametrize("columns", [("p10", "p50", "p90"), ("m1", "m2", "m3"), ("power_w",)])
