@@ -93,7 +93,7 @@ class PresentIssues:
     """Time from an issue to its end."""
 
     def later_s(self, until_s: float) -> FloatArray:
-        """Return the times of the issues to come up to ``until_s``."""
+        """Return the times of later issues up to ``until_s``."""
         return np.arange(self.last_s + self.every_s, until_s, self.every_s)
 
 
@@ -237,7 +237,7 @@ def _of_steps(quantiles: Quantiles, places: IntArray) -> Quantiles:
 def _issues(
     time_s: float, until_s: float, issued: IssuedTable, source: ForecastSource
 ) -> PresentIssues | None:
-    """Return what is known for the issues to come; None without two so far, or less than a day ahead."""
+    """Return what is known for later issues; None without two so far, or less than a day ahead."""
     times_s = np.unique(issued.issued_s)
     if len(times_s) < 2:
         return None
