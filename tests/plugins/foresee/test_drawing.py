@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from beasy_sched.errors import ConfigError
 from beasy_sched.forecast.quantiles import Quantiles
 from beasy_sched.forecast.weather import IssuedTable
 from beasy_sched.formats.batsim_jobs import WorkloadJob
@@ -14,6 +15,7 @@ from beasy_sched.formats.failures import HostFailureKind
 from beasy_sched.plugins.foresee.drawing import by_walltimes, draw
 from beasy_sched.plugins.foresee.drawn_failures import FailureModel
 from beasy_sched.plugins.foresee.known import EndedJobs, KnownProduction, PresentIssues, PresentKnowledge
+from beasy_sched.plugins.foresee.options import ForesightOptions
 from beasy_sched.policies.bid_price.estimators import ProductionError
 
 DAY_S = 86_400.0
@@ -127,3 +129,16 @@ def test_servers_fail_and_are_repaired_as_often_as_they_should() -> None:
     share = 0.25 / 10.25
     towards = (1.0 - np.exp(-2.0 * (4.0 + 0.1))) / (2.0 * (4.0 + 0.1))
     assert np.mean(out_s) == pytest.approx(share + (0.2 - share) * towards, rel=0.1)
+
+
+def test_options_of_failures_that_need_others() -> None:
+    def follower(**given: object) -> object:
+        nothing = {"foresee": None, "foresee_at": (), "continuations": None, "at_once": None, "mtbf": None}
+        return ForesightOptions(**{**nothing, "repair": None, **given}).follower(print)
+
+    with pytest.raises(ConfigError, match="--mtbf requires --foresee"):
+        follower(mtbf=1e6)
+    with pytest.raises(ConfigError, match="--repair requires --mtbf"):
+        follower(foresee=3600.0, repair=60.0)
+    assert follower() is None
+    assert follower(foresee=3600.0, mtbf=1e6) is not None
