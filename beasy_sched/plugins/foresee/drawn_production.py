@@ -1,7 +1,7 @@
 """Draws the production of a possible future, and the forecasts that are issued in it.
 
 A forecast with quantiles, or with errors, gives the distribution of each step. The place of the production in
-it is a normal score, the sum of a part that changes within hours and one that lasts for days.
+it is a normal score, which changes slowly.
 """
 
 from __future__ import annotations
@@ -24,11 +24,8 @@ from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR
 
 _DAYS_OF_PRODUCTION: Final = 7
 """Number of past days of which one is drawn as the production of a day, where there is no forecast."""
-_SHARES: Final = np.array([0.65, 0.35])
-"""Shares of the two parts in the variance of the score."""
-_KEPT_AN_HOUR: Final = np.array([0.86, 0.985])
-"""Correlation of each part after an hour."""
-_WEIGHTS: Final = np.sqrt(_SHARES)
+_KEPT_AN_HOUR: Final = 0.9
+"""Correlation of the normal score of the production after an hour."""
 _SUREST: Final = 1e-3
 """Level in place of 0, and 1 minus that in place of 1, where a score is needed."""
 
@@ -72,7 +69,7 @@ def draw_production(
         scores = _Scores(steps, production.step_s, first, rng)
         bias, variance = production.error.mean, production.error.variance
         at = _distribution(production.forecast_w, production.uncertainty, quantiles, bias, variance)
-        power_w = at(scores.totals, slice(0, steps))
+        power_w = at(scores.steps, slice(0, steps))
     issues = _later_issues(known, production, scores)
     if known.has_own:
         return ProducedFuture([], power_w, issues)
@@ -90,32 +87,29 @@ def _of_member(known: PresentKnowledge, members_w: FloatArray, number: int, seed
 
 
 class _Scores:
-    """Normal score of each step: a weighted sum of two parts, each with a memory."""
+    """Normal score of each step, which keeps most of its value from one to the next."""
 
     def __init__(self, steps: int, step_s: float, first: float | None, rng: np.random.Generator) -> None:
         """``first``: score before the first step; None: unknown."""
         self._step_s = step_s
         kept = _KEPT_AN_HOUR ** (step_s / SECONDS_PER_HOUR)
-        news = rng.standard_normal((steps, 2)) * np.sqrt(1.0 - kept * kept)
-        state = rng.standard_normal(2)
-        if first is not None:
-            state = _WEIGHTS * first + state[0] * np.array([_WEIGHTS[1], -_WEIGHTS[0]])
-        self.start = state
-        self._parts = np.empty((steps, 2))
-        for step in range(steps):
-            state = kept * state + news[step]
-            self._parts[step] = state
-        self.totals: FloatArray = self._parts @ _WEIGHTS
+        news = rng.standard_normal(steps) * math.sqrt(1.0 - kept * kept)
+        score = float(rng.standard_normal()) if first is None else first
+        self._first = score
+        self.steps: FloatArray = np.empty(steps)
+        for step, new in enumerate(news.tolist()):
+            score = kept * score + new
+            self.steps[step] = score
 
     def expected(self, after_s: float, ahead_s: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return mean and standard deviation of later scores, for who knows those of the first ``after_s``.
+        """Return mean and standard deviation of later scores, given those of the first ``after_s``.
 
         ``ahead_s``: time from then on, s.
         """
-        step = min(round(after_s / self._step_s), len(self._parts)) - 1
-        state = self._parts[step] if step >= 0 else self.start
-        kept = _KEPT_AN_HOUR ** (ahead_s[:, None] / SECONDS_PER_HOUR)
-        return kept @ (_WEIGHTS * state), np.sqrt(np.maximum(1.0 - kept**2 @ _SHARES, 0.0))
+        step = min(round(after_s / self._step_s), len(self.steps)) - 1
+        score = float(self.steps[step]) if step >= 0 else self._first
+        kept = _KEPT_AN_HOUR ** (ahead_s / SECONDS_PER_HOUR)
+        return kept * score, np.sqrt(1.0 - kept * kept)
 
 
 def _present_score(quantiles: Quantiles, present_w: float) -> float | None:
