@@ -20,6 +20,8 @@ from beasy_sched.arrays import FloatArray
 
 MISSES: Final = 0.2
 """Promised share of misses of starts and ends: intervals of 80 %."""
+_FIRST_MISSES: Final = 0.15
+"""Share of misses for which their first intervals are made: the futures of real runs are too much alike."""
 FAN_MISSES: Final = 0.1
 """Promised share of misses of levels: fans of 90 %."""
 FANS: Final = ("soc", "hydrogen")
@@ -73,7 +75,7 @@ class Calibration:
         """Return the share of misses for which an interval of a class is made."""
         if kind in FANS:
             return self.levels.get((kind, horizon), FAN_MISSES)
-        count, pooled = self.counts.get((kind, horizon), 0), self.pooled.get(kind, MISSES)
+        count, pooled = self.counts.get((kind, horizon), 0), self.pooled.get(kind, _FIRST_MISSES)
         return (count * self.levels.get((kind, horizon), pooled) + _ENOUGH * pooled) / (count + _ENOUGH)
 
     def learn(self, kind: str, horizon: int, hit: bool) -> None:
@@ -81,7 +83,7 @@ class Calibration:
         if kind in FANS:
             before, misses, gamma = FAN_MISSES, FAN_MISSES, _FAN_GAMMA
         else:
-            before, misses, gamma = self.pooled.get(kind, MISSES), MISSES, _GAMMA
+            before, misses, gamma = self.pooled.get(kind, _FIRST_MISSES), MISSES, _GAMMA
             self.pooled[kind] = _adapted(before, misses, gamma, hit)
         key = kind, horizon
         self.levels[key] = _adapted(self.levels.get(key, before), misses, gamma, hit)
