@@ -103,7 +103,7 @@ def _bounds(values: FloatArray, tail: float, middle: float, ahead_s: float) -> t
     """Return the quantiles of ``tail`` and 1 - ``tail``, which may be beyond the values."""
     count = len(values)
     place = max(tail * (count + 1) - 1.0, 0.0)
-    least = min(1.0 / (count + 1), MISSES / 2.0)
+    least = min(1.0 / (count + 1), _FIRST_MISSES / 2.0)
     places = np.arange(count)
     low, high = float(np.interp(place, places, values)), float(np.interp(count - 1 - place, places, values))
     if tail < least:
