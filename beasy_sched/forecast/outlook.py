@@ -106,6 +106,17 @@ class ForecastSource(ABC):
     def forget_later(self, now_s: float) -> None:  # noqa: B027 (most have none)
         """Forget the forecasts that are issued after ``now_s`` (s)."""
 
+    def issued(self, now_s: float) -> IssuedTable | None:
+        """Return the forecasts of power issued up to ``now_s`` (s); None for a source without issues."""
+        return None
+
+    def issue(self, later: IssuedTable) -> None:  # noqa: B027 (most have no issues)
+        """Add forecasts, of the same quantiles, to be issued later than those so far."""
+
+    def members_w(self, now_s: float, slot_s: float, slots: int) -> FloatArray | None:
+        """Return the production of each member of an ensemble, W, [members, slots]; None without one."""
+        return None
+
     def has_quantiles(self, now_s: float) -> bool:
         """Return whether the forecast at ``now_s`` (s) has quantiles, and not only bounds of the default."""
         return self._quantile_curves(now_s, now_s + SECONDS_PER_HOUR) is not None
@@ -374,6 +385,23 @@ class FileForecast(_WithoutPredictor):
     def forget_later(self, now_s: float) -> None:
         """Forget the issues after ``now_s`` (s)."""
         self._table = self._table.issued_by(now_s)
+
+    def issued(self, now_s: float) -> IssuedTable | None:
+        """Return the forecasts issued up to ``now_s`` (s)."""
+        return self._table.known_at(now_s)
+
+    def issue(self, later: IssuedTable) -> None:
+        """Add forecasts, on the same grid of times, to be issued later than those so far."""
+        self._table = self._table.with_later(later)
+
+    def members_w(self, now_s: float, slot_s: float, slots: int) -> FloatArray | None:
+        """Return the production of each member, without what is announced."""
+        edges = _slot_edges(now_s, slot_s, slots)
+        pieces_s, middles_s = self._intervals(now_s, float(edges[-1]))
+        members_w = self._table.latest_members_w(now_s, middles_s)
+        if members_w is None:
+            return None
+        return np.array([slot_means_w(edges, pieces_s, member_w) for member_w in members_w])
 
     def _issues_by(self, now_s: float) -> int:
         return self._issues_before + self._table.issues_by(now_s)

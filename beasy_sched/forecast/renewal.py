@@ -79,12 +79,17 @@ def merged(before: IssuedTable, new: IssuedTable, now_s: float) -> IssuedTable |
     by_level = None
     if new.by_level is not None and before.by_level is not None:
         by_level = np.concatenate((before.by_level[:, kept], new.by_level), axis=1)
+    members_w, old_w = new.members_w, before.members_w
+    if members_w is not None:
+        fits = old_w is not None and len(old_w) == len(members_w)
+        members_w = np.hstack((old_w[:, kept], members_w)) if old_w is not None and fits else None
     return replace(
         new,
         issued_s=np.concatenate((before.issued_s[kept], new.issued_s)),
         valid_s=np.concatenate((before.valid_s[kept], new.valid_s)),
         values=np.concatenate((before.values[kept], new.values)),
         by_level=by_level,
+        members_w=members_w,
     )
 
 

@@ -75,6 +75,8 @@ class IssuedTable:
     """Probabilities of the quantiles, if any, [k]; ``values`` are then the medians."""
     by_level: FloatArray | None = None
     """The quantiles, W, [k, n]."""
+    members_w: FloatArray | None = None
+    """Power of each member of an ensemble, W, [members, n]; None without one."""
 
     @cached_property
     def _sorted(self) -> tuple[IntArray, FloatArray, IntArray]:
@@ -107,6 +109,37 @@ class IssuedTable:
         later = self.issued_s > now_s + 1e-6
         return replace(self, issued_s=np.where(later, np.inf, self.issued_s)) if later.any() else self
 
+    def known_at(self, now_s: float) -> IssuedTable | None:
+        """Return the table with only the issues up to ``now_s``; None if there is none."""
+        is_known = self.issued_s <= now_s + 1e-6
+        if not is_known.any():
+            return None
+        by_level, members_w = (
+            None if rows is None else rows[:, is_known] for rows in (self.by_level, self.members_w)
+        )
+        return replace(
+            self,
+            issued_s=self.issued_s[is_known],
+            valid_s=self.valid_s[is_known],
+            values=self.values[is_known],
+            by_level=by_level,
+            members_w=members_w,
+        )
+
+    def with_later(self, later: IssuedTable) -> IssuedTable:
+        """Return the table with more issues, of the same quantiles; those of ``later`` have no members."""
+        by_level = None
+        if self.by_level is not None and later.by_level is not None:
+            by_level = np.concatenate((self.by_level, later.by_level), axis=1)
+        return replace(
+            self,
+            issued_s=np.concatenate((self.issued_s, later.issued_s)),
+            valid_s=np.concatenate((self.valid_s, later.valid_s)),
+            values=np.concatenate((self.values, later.values)),
+            by_level=by_level,
+            members_w=None,
+        )
+
     def start_of_interval_s(self, time_s: float) -> float:
         """Return the start of the interval that contains a time."""
         return self._first_s + float(self._interval(np.array([time_s]))[0]) * self.interval_s
@@ -127,10 +160,17 @@ class IssuedTable:
 
     def latest_by_level(self, now_s: float, times_s: FloatArray) -> FloatArray | None:
         """Return its quantiles for each time, W, [k, times], 0 if missing; None without quantiles."""
-        if self.by_level is None:
+        return self._latest_of(self.by_level, now_s, times_s)
+
+    def latest_members_w(self, now_s: float, times_s: FloatArray) -> FloatArray | None:
+        """Return its members for each time, W, [members, times], 0 if missing; None without an ensemble."""
+        return self._latest_of(self.members_w, now_s, times_s)
+
+    def _latest_of(self, columns: FloatArray | None, now_s: float, times_s: FloatArray) -> FloatArray | None:
+        if columns is None:
             return None
         exists, rows = self._latest_rows(now_s, times_s)
-        return np.where(exists, self.by_level[:, rows], 0.0)
+        return np.where(exists, columns[:, rows], 0.0)
 
     def _latest_rows(self, now_s: float, times_s: FloatArray) -> tuple[BoolArray, IntArray]:
         """Return whether a forecast for each time was issued by ``now_s``, and the row of the latest one."""

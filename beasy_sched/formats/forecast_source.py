@@ -40,7 +40,7 @@ from beasy_sched.forecast.weather import (
     WeatherForecast,
 )
 from beasy_sched.formats.power_series import read_power_series
-from beasy_sched.formats.quantile_columns import check_values, is_spread, read_quantiles
+from beasy_sched.formats.quantile_columns import check_values, is_spread, read_spread
 from beasy_sched.formats.reading import in_file, parse_toml, read_text
 from beasy_sched.formats.solar_history import (
     CONDITION_COLUMNS,
@@ -204,9 +204,9 @@ def parse_forecast(path: PathLike, text: str, start: datetime | None = None) -> 
     if not table.rows:
         raise InputError(path, "has no row of data")
     issued_s, valid_s = _times(table, start)
-    levels = by_level = scheme = None
+    levels = by_level = members_w = scheme = None
     if names and is_spread(names[0]):
-        quantiles = read_quantiles(
+        quantiles, members_w = read_spread(
             table,
             names,
             lambda name: table.numbers(name) * _unit_w(table, name, unit_in_name(name) or "W"),
@@ -219,7 +219,8 @@ def parse_forecast(path: PathLike, text: str, start: datetime | None = None) -> 
     else:
         expected = "issued, valid and one of values, quantiles (p10 p50 p90) or members (m1 m2 m3)"
         raise InputError(path, f"columns are {listed(table.names)}: expected {expected}")
-    return IssuedTable(issued_s, valid_s, values, _interval_s(table, valid_s), scheme, levels, by_level)
+    interval_s = _interval_s(table, valid_s)
+    return IssuedTable(issued_s, valid_s, values, interval_s, scheme, levels, by_level, members_w)
 
 
 def forecast_lines(issued: IssuedQuantiles, time_0_h: int) -> Iterator[str]:

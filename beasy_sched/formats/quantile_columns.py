@@ -44,7 +44,17 @@ def read_quantiles(
     powers_w: Callable[[str], FloatArray],
     check: Callable[[str, FloatArray], None],
 ) -> Quantiles:
-    """Return the quantiles of each row, from columns of quantiles or of members.
+    """Return the quantiles of `read_spread`, and not the members."""
+    return read_spread(table, names, powers_w, check)[0]
+
+
+def read_spread(
+    table: Table,
+    names: Sequence[str],
+    powers_w: Callable[[str], FloatArray],
+    check: Callable[[str, FloatArray], None],
+) -> tuple[Quantiles, FloatArray | None]:
+    """Return the quantiles of each row, and the members (W, [members, rows]) or None, from their columns.
 
     ``powers_w`` returns the powers (W) of a column; ``check`` is called with each column's name and powers.
     Raises InputError with the line or the columns, and the cause.
@@ -64,7 +74,8 @@ def read_quantiles(
         columns.append(power_w)
     if kinds == {False}:
         members = len(columns)
-        return Quantiles((np.arange(members) + 0.5) / members, np.sort(np.array(columns), axis=0))
+        members_w = np.array(columns)
+        return Quantiles((np.arange(members) + 0.5) / members, np.sort(members_w, axis=0)), members_w
     numbers = [float(part[2]) for part in parts if part]
     order = np.argsort(numbers, kind="stable").tolist()
     for low, high in itertools.pairwise(order):
@@ -77,4 +88,4 @@ def read_quantiles(
             row = int(np.argmax(crossed))
             crossing = f"{names[low]} is {columns[low][row]:g} W, {names[high]} {columns[high][row]:g} W"
             raise table.error(row, f"quantiles cross: {crossing}")
-    return Quantiles(np.array(numbers)[order] / 100.0, np.array(columns)[order])
+    return Quantiles(np.array(numbers)[order] / 100.0, np.array(columns)[order]), None

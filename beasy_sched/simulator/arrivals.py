@@ -194,7 +194,7 @@ class Arrivals:
         events: Sequence[ExternalEvent],
         failures: Sequence[HostFailure],
     ) -> None:
-        """Replace everything that has not been sent; senders that are over stay over.
+        """Replace everything that has not been sent; senders of files that are over stay over.
 
         ``jobs`` are by workload, each with its profile, all in the order of time. Generic events that change
         machines are not possible.
@@ -204,6 +204,8 @@ class Arrivals:
             sender.handle = partial(self._submit_with, workload.name, profile_of)
             sender.replace_rest([job.subtime for job in some], some)
         self.replace_events(events)
+        if failures and (self._failing is None or self._failing.over):
+            self.expect_failures(())
         if self._failing is not None:
             self._failing.replace_rest([failure.timestamp for failure in failures], failures)
 

@@ -256,10 +256,12 @@ class Simulation:
         for arrival in future.arrivals:
             by_workload.setdefault(arrival.workload, []).append(arrival.job)
             runs_s[arrival.job.id] = arrival.run_s
+        if future.failures and self.world.fallible is None:
+            self.world.fallible = Fallible(self.world.machines.size)
         self.arrivals.replace_rest(
             by_workload, partial(self._drawn_profile, runs_s), future.events, future.failures
         )
-        if self.world.fallible is not None and not future.failures:
+        if self.world.fallible is not None:
             self.world.fallible.expect_none()
 
     # --- a simulation that begins in the midst of a run (`from_session`) ---

@@ -1,5 +1,7 @@
 """Which of several forecasts is in use, its age, and what is reported; no clock, no file."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -195,3 +197,32 @@ def test_policies_see_the_renewed_forecast_and_its_revision():
 
 def test_a_table_can_be_given_its_issue():
     assert with_issue(issue(0, 0, [1.0, 2.0]), -60.0).issued_s.tolist() == [-60.0, -60.0]
+
+
+def test_members_are_those_of_the_newest():
+    def with_members(table, members_w):
+        return replace(table, members_w=np.array(members_w, float))
+
+    before = with_members(issue(0, 0, [1, 2, 3, 4]), [[1, 2, 3, 4], [5, 6, 7, 8]])
+    new = with_members(issue(1, 2, [30]), [[30], [70]])
+    both = merged(before, new, 1.5 * HOUR)
+    hours = HOUR * np.array([1.0, 2.0, 3.0]) + 1.0
+    assert both.latest_members_w(1.5 * HOUR, hours).tolist() == [[2, 30, 4], [6, 70, 8]]
+    assert merged(issue(0, 0, [1, 2, 3, 4]), new, 1.5 * HOUR).members_w is None
+    assert merged(before, issue(1, 2, [30]), 1.5 * HOUR).members_w is None
+
+
+def test_issues_are_added_to_those_that_are_known():
+    table = replace(merged(issue(0, 0, [1, 2, 3]), issue(2, 2, [7]), 1.0), members_w=None)
+    known = table.known_at(HOUR)
+    assert known.issued_s.tolist() == [0.0] * 3
+    assert table.known_at(-1.0) is None
+    more = known.with_later(issue(1, 2, [9]))
+    assert at(more, 0, [0, 1, 2]) == [1, 2, 3]
+    assert at(more, 1, [0, 1, 2]) == [1, 2, 9]
+    forecast = FileForecast(table)
+    forecast.forget_later(HOUR)
+    forecast.issue(issue(1, 1, [8, 9]))
+    assert forecast.renewable_w(0.0, HOUR, 3).tolist() == [1, 2, 3]
+    assert forecast.renewable_w(HOUR, HOUR, 2).tolist() == [8, 9]
+    assert forecast.members_w(HOUR, HOUR, 2) is None

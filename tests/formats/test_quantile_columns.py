@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from beasy_sched.errors import InputError
-from beasy_sched.formats.quantile_columns import check_values, is_spread, read_quantiles
+from beasy_sched.formats.quantile_columns import check_values, is_spread, read_quantiles, read_spread
 from beasy_sched.formats.table import parse_table
 
 
@@ -54,3 +54,12 @@ def test_values_that_are_missing_or_negative():
         check_values(table, "m1", table.numbers("m1"))
     with pytest.raises(InputError, match=r"f\.csv:3: m2: must not be negative"):
         check_values(table, "m2", table.numbers("m2"))
+
+
+def test_members_stay_as_they_are():
+    table = parse_table("f.csv", "m1,m2\n3,1\n4,9\n", lambda cells: True)
+    quantiles, members_w = read_spread(table, table.names, table.numbers, lambda name, powers: None)
+    assert quantiles.power_w.tolist() == [[1.0, 4.0], [3.0, 9.0]]
+    assert members_w.tolist() == [[3.0, 4.0], [1.0, 9.0]]
+    table = parse_table("f.csv", "p10,p90\n1,3\n", lambda cells: True)
+    assert read_spread(table, table.names, table.numbers, lambda name, powers: None)[1] is None

@@ -29,7 +29,8 @@ beasy-sched convert workload.json -o workload5.json
 beasy-sched convert power.txt --format batsim5 -o power5.txt
 beasy-sched plan -p platform.xml -w workload.json --production power.txt --site site.toml -o plan.msgpack
 beasy-sched generate scenario best-begin -o sweep.toml
-printf '\n[sweep]\nbattery_kwh = [50, 100]\n[[guards]]\nmode = "shed"\nveto = true\n' >> sweep.toml
+sed -i '/^\\[\\[guards\\]\\]/,$d' sweep.toml
+printf '[sweep]\\nbattery_kwh = [50, 100]\\n[[guards]]\\nmode = "shed"\\nveto = true\\n' >> sweep.toml
 beasy-sched campaign run sweep.toml --quick -o out/sweep
 for policy in easy beasy; do
     beasy-sched simulate -p platform.xml -w workload.json --events power.txt --site site.toml \\

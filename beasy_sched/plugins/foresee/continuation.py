@@ -142,6 +142,8 @@ def replace_future(
         power.inputs.replace_own(drawn)
     if power.forecast is not None:
         power.forecast.forget_later(moment.time_s)
+        if drawn.issues is not None:
+            power.forecast.issue(drawn.issues)
     site, last_s = power.site, moment.until_s + SECONDS_PER_DAY
     grid, cooling = site.grid, site.cooling
     rates = () if grid is None else (grid.price, grid.carbon)

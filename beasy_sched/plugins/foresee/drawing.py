@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from statistics import NormalDist
-from typing import Any, Final
+from dataclasses import replace as replace_fields
+from typing import Final
 
 import numpy as np
 from msgspec.structs import replace
 
 from beasy_sched.arrays import FloatArray
-from beasy_sched.forecast.quantiles import Quantiles
-from beasy_sched.formats.batsim_events import ExternalEvent
+from beasy_sched.forecast.weather import IssuedTable
 from beasy_sched.formats.batsim_jobs import WorkloadJob
 from beasy_sched.model.restarts import MEMBERS as RESTARTS
-from beasy_sched.plugins.foresee.known import EndedJobs, KnownProduction, PresentJob, PresentKnowledge
-from beasy_sched.protocol.notices import CARBON_FIELD, POWER_FIELD, PRICE_FIELD
+from beasy_sched.plugins.foresee.drawn_failures import draw_failures
+from beasy_sched.plugins.foresee.drawn_production import draw_production
+from beasy_sched.plugins.foresee.known import EndedJobs, PresentJob, PresentKnowledge
 from beasy_sched.simulator.future import Arrival, Future
 from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR
 
@@ -25,10 +25,6 @@ _OF_USER: Final = 10
 _OF_ALL: Final = 20
 """Number of ended jobs from which the prior is not used."""
 _WEEK_S: Final = 7 * SECONDS_PER_DAY
-_DAYS_OF_PRODUCTION: Final = 7
-"""Number of past days of which one is drawn as the production of a day, where there is no forecast."""
-_KEPT_AN_HOUR: Final = 0.9
-"""Correlation of the normal score of the production after an hour."""
 _KEPT_FIELDS: Final = frozenset({"user", "power_w", "host_share", "estimate_s", *RESTARTS})
 """Fields of a past job that a drawn one has as well: the others name jobs or times of the past."""
 _RATHER_SHORT_S: Final = 1.0
@@ -56,6 +52,8 @@ class DrawnFuture:
     """Power of the site's own sources in each step from ``first_s`` on, W; None if nothing is replaced."""
     first_s: float
     step_s: float
+    issues: IssuedTable | None = None
+    """Forecasts of the production that are issued in this future; None without any."""
 
     def mean_w(self, start_s: float, end_s: float) -> float:
         """Return the mean power of the own sources in the step from ``start_s`` to ``end_s``, W."""
@@ -71,25 +69,34 @@ def draw(known: PresentKnowledge, number: int, seed: int = 0) -> DrawnFuture:
     run_times = RunShares(known.ended)
     runs_s = {job.id: run_times.draw(job, rng) for job in known.present}
     arrivals = _arrivals(known, run_times, rng)
-    events, own_w = _production(known, rng)
-    production = known.production
+    drawn = _with_production(known, Future(runs_s, arrivals), number, seed, rng)
+    if known.failures is None:
+        return drawn
+    failures = draw_failures(known.failures, known.in_service, known.time_s, known.until_s, rng)
+    return replace_fields(drawn, future=replace_fields(drawn.future, failures=failures))
+
+
+def _with_production(
+    known: PresentKnowledge, future: Future, number: int | None, seed: int, rng: np.random.Generator
+) -> DrawnFuture:
+    drawn, production = draw_production(known, number, seed, rng), known.production
     first_s, step_s = (0.0, 1.0) if production is None else (production.first_s, production.step_s)
-    return DrawnFuture(Future(runs_s, arrivals, events), own_w, first_s, step_s)
+    future = replace_fields(future, events=drawn.events)
+    return DrawnFuture(future, drawn.own_w, first_s, step_s, drawn.issues)
 
 
 def by_walltimes(known: PresentKnowledge) -> DrawnFuture:
     """Return the future in which each job takes its walltime and none is submitted.
 
-    The production is that of the first drawn future. A job without a walltime runs until the end.
+    The production is the forecast's median, or without a forecast that of drawn past days. A job
+    without a walltime runs until the end.
     """
-    drawn = draw(known, 0)
     long_s = known.until_s - known.time_s
     runs_s = {
         job.id: job.walltime_s if job.walltime_s < math.inf else max(job.used_s, 0.0) + 2 * long_s
         for job in known.present
     }
-    future = Future(runs_s, (), drawn.future.events)
-    return DrawnFuture(future, drawn.own_w, drawn.first_s, drawn.step_s)
+    return _with_production(known, Future(runs_s), None, 0, np.random.default_rng([0]))
 
 
 # --- run times ------------------------------------------------------------------------------------------
@@ -208,153 +215,3 @@ def _copy(
     walltime_s = math.inf if job.walltime is None else float(job.walltime)
     drawn = replace(job, id=f"{workload}!drawn{number}", subtime=time_s, extras=extras)
     return Arrival(workload, drawn, run_times.draw_new(user, walltime_s, rng))
-
-
-# --- production -----------------------------------------------------------------------------------------
-
-
-def _production(
-    known: PresentKnowledge, rng: np.random.Generator
-) -> tuple[list[ExternalEvent], FloatArray | None]:
-    """Draw the events that announce production, and the power of the site's own sources."""
-    production = known.production
-    if production is None:
-        return [], None
-    if production.forecast_w is None:
-        days = _days_of_production(known, rng)
-        if known.has_own:
-            return [], _repeated(production, days)
-        return _repeated_events(known, days), None
-    power_w = (
-        _by_quantiles(production, rng) if production.quantiles is not None else _by_error(production, rng)
-    )
-    if known.has_own:
-        return [], power_w
-    return _events(known, power_w), None
-
-
-def _scores(steps: int, step_s: float, first: float | None, rng: np.random.Generator) -> FloatArray:
-    """Draw a normal score of each step, which keeps most of its value from one to the next."""
-    kept = _KEPT_AN_HOUR ** (step_s / SECONDS_PER_HOUR)
-    news = rng.standard_normal(steps) * math.sqrt(1.0 - kept * kept)
-    score = float(rng.standard_normal()) if first is None else first
-    scores = np.empty(steps)
-    for step, new in enumerate(news.tolist()):
-        score = kept * score + new
-        scores[step] = score
-    return scores
-
-
-_ERF: Final = np.vectorize(math.erf, otypes=[float])
-
-
-def _by_quantiles(production: KnownProduction, rng: np.random.Generator) -> FloatArray:
-    quantiles = production.quantiles
-    if quantiles is None:
-        raise RuntimeError("the forecast has no quantiles")
-    first = _present_score(quantiles, production.present_w)
-    scores = _scores(quantiles.power_w.shape[1], production.step_s, first, rng)
-    return _at_levels(quantiles, scores)
-
-
-def _present_score(quantiles: Quantiles, present_w: float) -> float | None:
-    """Return the normal score of the present production in the next step; None where it has no spread."""
-    powers = quantiles.power_w[:, 0]
-    if powers[-1] - powers[0] <= 1e-3 * max(float(powers[-1]), 1.0):
-        return None
-    level = float(np.interp(present_w, powers, quantiles.levels))
-    return NormalDist().inv_cdf(min(max(level, 0.02), 0.98))
-
-
-def _at_levels(quantiles: Quantiles, scores: FloatArray) -> FloatArray:
-    """Return the power of each step at the level of its normal score, W, as `Quantiles.at` does.
-
-    Above the highest quantile, the power grows as between the two highest, in normal scores.
-    """
-    levels = 0.5 * (1.0 + _ERF(scores / math.sqrt(2.0)))
-    rows = np.vstack((np.zeros(quantiles.power_w.shape[1]), quantiles.power_w))
-    marks = np.concatenate(([0.0], quantiles.levels))
-    if quantiles.levels[0] <= 0.0:
-        rows, marks = quantiles.power_w, quantiles.levels
-    above = np.clip(np.searchsorted(marks, levels), 1, len(marks) - 1)
-    steps = np.arange(len(levels))
-    low, high = rows[above - 1, steps], rows[above, steps]
-    width = marks[above] - marks[above - 1]
-    share = np.clip((levels - marks[above - 1]) / width, 0.0, 1.0)
-    power_w: FloatArray = low + share * (high - low)
-    if len(quantiles.levels) > 1 and (top := float(quantiles.levels[-1])) < 1.0:
-        normal = NormalDist()
-        last, before = normal.inv_cdf(top), normal.inv_cdf(float(quantiles.levels[-2]))
-        beyond = np.maximum(scores - last, 0.0) / (last - before)
-        power_w += beyond * (quantiles.power_w[-1] - quantiles.power_w[-2])
-    return power_w
-
-
-def _by_error(production: KnownProduction, rng: np.random.Generator) -> FloatArray:
-    forecast_w = production.forecast_w
-    if forecast_w is None:
-        raise RuntimeError("there is no forecast")
-    scores = _scores(len(forecast_w), production.step_s, None, rng)
-    error = production.error
-    shift = error.mean + math.sqrt(error.variance) * scores
-    power_w: FloatArray = np.maximum(forecast_w * (1.0 + production.uncertainty * shift), 0.0)
-    return power_w
-
-
-def _days_of_production(known: PresentKnowledge, rng: np.random.Generator) -> list[float]:
-    """Choose, for each day from now on, how long before it the day is that it repeats, s."""
-    past_days = math.floor(known.time_s / SECONDS_PER_DAY)
-    days = math.ceil((known.until_s - known.time_s) / SECONDS_PER_DAY)
-    if past_days < 1:
-        return []
-    chosen = rng.integers(1, min(past_days, _DAYS_OF_PRODUCTION) + 1, size=max(days, 1))
-    return [(day + int(back)) * SECONDS_PER_DAY for day, back in enumerate(chosen.tolist())]
-
-
-def _repeated(production: KnownProduction, days: list[float]) -> FloatArray:
-    """Return the power of each step as on the chosen past days; the present one before a day has passed."""
-    steps = len(production.uncertainty)
-    power_w = np.full(steps, production.present_w)
-    for step in range(steps if days else 0):
-        start_s = production.first_s + step * production.step_s
-        day = min(int((start_s - production.first_s) // SECONDS_PER_DAY), len(days) - 1)
-        place = int(np.searchsorted(production.starts_s, start_s - days[day] + 1e-6, side="right")) - 1
-        power_w[step] = production.past_w[place] if place >= 0 else production.present_w
-    return power_w
-
-
-def _repeated_events(known: PresentKnowledge, days: list[float]) -> list[ExternalEvent]:
-    """Return the power events of the chosen past days, at their times of the day."""
-    times_s = np.array([event.timestamp for event in known.events])
-    repeated: list[ExternalEvent] = []
-    for day, back_s in enumerate(days):
-        start_s = known.time_s + day * SECONDS_PER_DAY - back_s
-        first, end = np.searchsorted(times_s, [start_s, start_s + SECONDS_PER_DAY], side="right").tolist()
-        for event in known.events[first:end]:
-            if event.timestamp + back_s < known.until_s:
-                repeated.append(_moved(event, event.timestamp + back_s))
-    return repeated
-
-
-def _moved(event: ExternalEvent, time_s: float, **data: Any) -> ExternalEvent:
-    return ExternalEvent(time_s, event.kind, {**event.data, "timestamp": time_s, **data})
-
-
-def _events(known: PresentKnowledge, power_w: FloatArray) -> list[ExternalEvent]:
-    """Return events that announce the power of each step; rates as a day before, if they were announced."""
-    production, past = known.production, known.events
-    if production is None or not past:
-        return []
-    rates = [event for event in past if PRICE_FIELD in event.data or CARBON_FIELD in event.data]
-    times_s = np.array([event.timestamp for event in rates])
-    events = []
-    for step, power in enumerate(power_w.tolist()):
-        at_s = production.first_s + step * production.step_s
-        data: dict[str, Any] = {"type": past[-1].kind, "timestamp": at_s, POWER_FIELD: power}
-        if rates:
-            back_s = (math.floor((at_s - known.time_s) / SECONDS_PER_DAY) + 1) * SECONDS_PER_DAY
-            place = max(int(np.searchsorted(times_s, at_s - back_s + 1e-6, side="right")) - 1, 0)
-            of = rates[place].data
-            data |= {name: of[name] for name in (PRICE_FIELD, CARBON_FIELD) if name in of}
-        events.append(ExternalEvent(at_s, past[-1].kind, data))
-    return events

@@ -25,6 +25,7 @@ from beasy_sched.plugins.foresee.continuation import (
     moment_of,
 )
 from beasy_sched.plugins.foresee.drawing import by_walltimes, draw
+from beasy_sched.plugins.foresee.drawn_failures import FailureModel
 from beasy_sched.plugins.foresee.forecast import (
     ENCODER,
     MomentForecast,
@@ -77,6 +78,7 @@ class ForecastFollower(RunFollower):
         at_once: int | None = None,
         seed: int = 0,
         limit_s: float = LIMIT_S,
+        failures: FailureModel | None = None,
         warn: Callable[[str], None] = lambda text: None,
     ) -> None:
         """``at_once`` None: one continuation for each processor. Raises ConfigError without fork."""
@@ -85,7 +87,7 @@ class ForecastFollower(RunFollower):
         self.calibration = Calibration()
         self._moments, self._count, self._seed = moments, continuations, seed
         self._at_once = at_once or default_at_once()
-        self._limit_s, self._warn = limit_s, warn
+        self._limit_s, self._failures, self._warn = limit_s, failures, warn
         self._awaited: list[tuple[PromisedInterval, Job]] = []
         self._levels: list[PromisedLevel] = []
         """Levels that are awaited."""
@@ -120,7 +122,7 @@ class ForecastFollower(RunFollower):
         self._learn_levels(time_s)
         until_s = horizon_s(session, time_s)
         moment = moment_of(session, time_s, until_s)
-        known = known_at(time_s, until_s, self._simulation, session)
+        known = known_at(time_s, until_s, self._simulation, session, self._failures)
         ahead = partial(continued, self._simulation, self._running)
         tasks: list[Callable[[], bytes]] = [
             lambda number=number: ahead(moment, draw(known, number, self._seed))  # type: ignore[misc]

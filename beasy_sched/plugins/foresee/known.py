@@ -8,19 +8,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from beasy_sched.arrays import FloatArray
+from beasy_sched.arrays import BoolArray, FloatArray, IntArray
 from beasy_sched.engine.power_side import PowerSide
 from beasy_sched.engine.session import Session
+from beasy_sched.forecast.outlook import ForecastSource
 from beasy_sched.forecast.quantiles import Quantiles
+from beasy_sched.forecast.weather import IssuedTable
 from beasy_sched.formats.batsim_events import ExternalEvent
 from beasy_sched.formats.batsim_jobs import WorkloadJob
 from beasy_sched.model.jobs import JobState
 from beasy_sched.model.restarts import first_id
+from beasy_sched.plugins.foresee.drawn_failures import FailureModel
 from beasy_sched.policies.bid_price.estimators import ProductionError
 from beasy_sched.protocol.notices import POWER_FIELD
 from beasy_sched.simulator import Simulation
 from beasy_sched.simulator.simulated_jobs import RUNNING, SUBMITTED
-from beasy_sched.units import SECONDS_PER_HOUR, TIME_TOLERANCE_S
+from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR, TIME_TOLERANCE_S
 
 _COMPLETE = (JobState.FINISHED.value, JobState.FAILED.value, JobState.WALLTIME_REACHED.value)
 """States of jobs that ran as long as they needed, or as they may."""
@@ -68,6 +71,30 @@ class KnownProduction:
     """Quantiles of these steps; None if the forecast has none."""
     error: ProductionError
     """Errors of the forecast so far, in units of its uncertainty."""
+    members_w: FloatArray | None = None
+    """Power of each member of an ensemble in these steps, [members, steps]; None without one."""
+    issues: PresentIssues | None = None
+    """Forecasts issued so far; None if no more are expected."""
+
+
+@dataclass(frozen=True)
+class PresentIssues:
+    """Newest forecast at a moment, from which those that will be issued are drawn; times in s."""
+
+    newest: IssuedTable
+    """One value of each interval from the present one on, to the end of the last issue to be drawn."""
+    uncertainty: FloatArray
+    """Uncertainty of a forecast without quantiles, as a share of the power, by interval ahead."""
+    last_s: float
+    """Time of the newest issue."""
+    every_s: float
+    """Time from one issue to the next."""
+    ahead_s: float
+    """Time from an issue to its end."""
+
+    def later_s(self, until_s: float) -> FloatArray:
+        """Return the times of later issues up to ``until_s``."""
+        return np.arange(self.last_s + self.every_s, until_s, self.every_s)
 
 
 @dataclass(frozen=True)
@@ -87,9 +114,19 @@ class PresentKnowledge:
     """Past and forecast production; None without a site."""
     has_own: bool
     """Whether sources of the site file produce, and not only announced ones."""
+    in_service: BoolArray
+    """Whether each server is in service."""
+    failures: FailureModel | None = None
+    """Model of the servers' failures; None: they do not fail, and those out of service stay so."""
 
 
-def known_at(time_s: float, until_s: float, simulation: Simulation, session: Session) -> PresentKnowledge:
+def known_at(
+    time_s: float,
+    until_s: float,
+    simulation: Simulation,
+    session: Session,
+    failures: FailureModel | None = None,
+) -> PresentKnowledge:
     """Return everything known at ``time_s``, at which the simulation pauses."""
     past = simulation.arrivals.past_jobs()
     users = {job.id: _user(job, name) for name, jobs in past.items() for job in jobs}
@@ -116,6 +153,8 @@ def known_at(time_s: float, until_s: float, simulation: Simulation, session: Ses
         [event for event in simulation.arrivals.past_events() if POWER_FIELD in event.data],
         None if power is None else _production(time_s, until_s, power),
         power is not None and power.inputs.has_own,
+        session.cluster.in_service,
+        failures,
     )
 
 
@@ -143,11 +182,19 @@ def _production(time_s: float, until_s: float, power: PowerSide) -> KnownProduct
     rows = power.trace
     error, source = ProductionError(), power.forecast
     forecast_w, quantiles, uncertainty = None, None, np.zeros(steps)
+    members_w, issues = None, None
     if source is not None:
         # the first slot is the step under way, of which the production is announced
         ahead = source.quantiles(first_s - step_s, step_s, steps + 1).during(slice(1, None))
         forecast_w = source.renewable_w(first_s - step_s, step_s, steps + 1)[1:]
         quantiles = ahead if source.has_quantiles(time_s) else None
+        members_w = source.members_w(first_s - step_s, step_s, steps + 1)
+        if (issued := source.issued(time_s)) is not None:
+            issues = _issues(time_s, until_s, issued, source)
+            repeated = _day_repeated(steps, (_end_s(issued) - first_s) / step_s, SECONDS_PER_DAY / step_s)
+            forecast_w = forecast_w[repeated]
+            quantiles = None if quantiles is None else _of_steps(quantiles, repeated)
+            members_w = None if members_w is None else members_w[:, 1:][:, repeated]
         uncertainty = source.band.over(steps, step_s)
         hour_ahead = float(source.band.over(2, SECONDS_PER_HOUR)[1])
         for row in rows:
@@ -163,4 +210,54 @@ def _production(time_s: float, until_s: float, power: PowerSide) -> KnownProduct
         uncertainty,
         quantiles,
         error,
+        members_w,
+        issues,
     )
+
+
+def _end_s(issued: IssuedTable) -> float:
+    return float(issued.valid_s.max()) + issued.interval_s
+
+
+def _day_repeated(count: int, known: float, per_day: float) -> IntArray:
+    """Return the positions of ``count`` values, where those from ``known`` on repeat the day before.
+
+    Less than a day is not repeated.
+    """
+    places, end, day = np.arange(count), math.floor(known + 1e-6), round(per_day)
+    if end < day:
+        return places
+    return np.where(places < end, places, end - day + (places - end) % day)
+
+
+def _of_steps(quantiles: Quantiles, places: IntArray) -> Quantiles:
+    return Quantiles(quantiles.levels, quantiles.power_w[:, places])
+
+
+def _issues(
+    time_s: float, until_s: float, issued: IssuedTable, source: ForecastSource
+) -> PresentIssues | None:
+    """Return what is known for later issues; None without two so far, or less than a day ahead."""
+    times_s = np.unique(issued.issued_s)
+    if len(times_s) < 2:
+        return None
+    last_s, interval_s = float(times_s[-1]), issued.interval_s
+    ahead_s = _end_s(issued) - last_s
+    first_s = issued.start_of_interval_s(time_s)
+    count = math.ceil((until_s + ahead_s - first_s) / interval_s)
+    covered, per_day = (_end_s(issued) - first_s) / interval_s, SECONDS_PER_DAY / interval_s
+    if covered < per_day - 1e-6:
+        return None
+    valid_s: FloatArray = first_s + interval_s * np.arange(count, dtype=np.float64)
+    middles_s = valid_s[_day_repeated(count, covered, per_day)] + 0.5 * interval_s
+    newest = IssuedTable(
+        np.full(count, last_s),
+        valid_s,
+        np.nan_to_num(issued.latest(time_s, middles_s), nan=0.0),
+        interval_s,
+        levels=issued.levels,
+        by_level=issued.latest_by_level(time_s, middles_s),
+    )
+    every_s = float(times_s[-1] - times_s[-2])
+    uncertainty = source.band.over(count, interval_s)
+    return PresentIssues(newest, uncertainty, last_s, every_s, ahead_s)

@@ -13,6 +13,7 @@ from beasy_sched.formats.batsim_events import power_event_lines
 from beasy_sched.generate.platform_file import preset_platform, write_platform
 from beasy_sched.model.choices import OnKill
 from beasy_sched.outputs.files import RunFiles
+from beasy_sched.plugins.foresee.drawn_failures import FailureModel
 from beasy_sched.plugins.foresee.following import ForecastFollower, Moments
 from beasy_sched.plugins.foresee.forecast import ENCODER
 from beasy_sched.run.in_process import run_in_process
@@ -76,6 +77,9 @@ class FutureSite:
     on_kill: OnKill = OnKill.DROP
     site_more: str = ""
     """Further sections of the site file."""
+    forecast: Sequence[tuple[float, Sequence[Sequence[float]]]] = ()
+    """Forecasts of the production: time of each issue, and powers of each hour from then on, by column."""
+    forecast_columns: Sequence[str] = ("p10", "p50", "p90")
     replan_every: str | None = None
     """Interval of the plans, which expect the workload and production of the run; None: no plans."""
 
@@ -125,7 +129,17 @@ class FutureSite:
         if self.failures:
             failures = folder / "failures.jsonl"
             failures.write_text("".join(f"{json.dumps(line)}\n" for line in self.failures))
+        forecast = None
+        if self.forecast:
+            forecast = folder / "forecast.csv"
+            rows = [
+                ",".join(map(str, [at_s, at_s + HOUR_S * hour, *powers_w]))
+                for at_s, hours in self.forecast
+                for hour, powers_w in enumerate(hours)
+            ]
+            forecast.write_text("\n".join([",".join(("issued", "valid", *self.forecast_columns)), *rows, ""]))
         settings = RunSettings(
+            forecast=None if forecast is None else str(forecast),
             site=site if self.with_site else None,
             site_name=str(folder / "site.toml"),
             options=self.options,
@@ -152,10 +166,13 @@ def _write_hours(path: Path, column: str, values: Sequence[float]) -> None:
 def foreseen(
     site: FutureSite, folder: Path, policy: str, moments: Moments, *, continuations: int = 4,
     warn: Callable[[str], None] = lambda text: None, limit_s: float = 300.0,
+    failures: FailureModel | None = None,
 ) -> ForecastFollower:  # fmt: skip
     """Run a policy with forecasts; files are in ``folder`` with the prefix ``run``."""
     inputs, settings = site.write(folder)
-    foresight = ForecastFollower(moments, continuations=continuations, at_once=2, warn=warn, limit_s=limit_s)
+    foresight = ForecastFollower(
+        moments, continuations=continuations, at_once=2, warn=warn, limit_s=limit_s, failures=failures
+    )
     settings = changed(settings, policy=policy)
     run_in_process(inputs, RunFiles(str(folder / "run"), settings), followers=[foresight])
     return foresight

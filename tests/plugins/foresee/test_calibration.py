@@ -33,10 +33,21 @@ def test_intervals_hold_what_they_promise_however_wrong_the_continuations_are(sp
     assert np.mean(hits[500:]) == pytest.approx(1.0 - MISSES, abs=0.02)
 
 
-def test_without_a_hit_or_miss_an_interval_is_that_of_the_continuations() -> None:
-    times_s = [float(number) for number in range(1, 100)]
-    assert Calibration().interval("start", 0.0, times_s) == (10.0, 50.0, 90.0)
+def test_without_a_hit_or_miss_an_interval_has_85_percent_of_the_continuations() -> None:
+    times_s = [float(number) for number in range(1, 40)]
+    assert Calibration().interval("start", 0.0, times_s) == pytest.approx((3.0, 20.0, 37.0))
     assert Calibration().interval("end", 0.0, [5.0, 5.0]) == (5.0, 5.0, 5.0)
+
+
+def test_a_class_begins_with_the_level_of_all() -> None:
+    calibration = Calibration()
+    for _ in range(10):
+        calibration.learn("start", 0, False)
+    assert calibration.level("start", 3) == pytest.approx(0.15 - 10 * 0.02 * 0.8)
+    assert calibration.level("end", 3) == pytest.approx(0.15)
+    for _ in range(200):
+        calibration.learn("start", 3, True)
+    assert calibration.level("start", 3) > calibration.level("start", 0) + 0.2
 
 
 @pytest.mark.parametrize("spread", [0.3, 1.0, 3.0])

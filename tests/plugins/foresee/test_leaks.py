@@ -10,6 +10,7 @@ import pytest
 
 from beasy_sched.model.choices import OnKill
 from beasy_sched.model.restarts import first_id
+from beasy_sched.plugins.foresee.drawn_failures import FailureModel
 from beasy_sched.plugins.foresee.following import Moments
 from tests.plugins.foresee.foreseen_site import (
     HOUR_S,
@@ -106,6 +107,56 @@ def test_the_future_does_not_show_in_a_forecast(tmp_path: Path, policy: str, gri
     assert len(one) == 1
     assert b'"jobs":[{' in one[0], "no job waits: the test shows nothing"
     assert one == other
+
+
+@pytest.mark.sampled
+def test_failures_are_those_of_the_model_and_not_the_actual_ones(tmp_path: Path) -> None:
+    site = FutureSite(
+        some_jobs(np.random.default_rng(5), until_s=60 * HOUR_S),
+        sunny_w(72),
+        hosts=5,
+        failures=[{"timestamp": 0.0, "type": "breaks", "resources": "4"}],
+    )
+    moments, model = Moments(at_s=(AT_S,)), FailureModel(40 * HOUR_S, 3 * HOUR_S)
+    one = told(foreseen(site, tmp_path / "one", "easy", moments, failures=model))
+    other_site = _with_another_future(site, _ended_by(tmp_path / "one", AT_S))
+    other = told(foreseen(other_site, tmp_path / "other", "easy", moments, failures=model))
+    assert b'"jobs":[{' in one[0], "no job waits: the test shows nothing"
+    assert one == other
+    assert told(foreseen(site, tmp_path / "none", "easy", moments)) != one, "no server fails"
+    whole = replace(site, failures=[])
+    alone = foreseen(whole, tmp_path / "alone", "easy", moments, failures=model)
+    assert told(alone) != told(foreseen(whole, tmp_path / "neither", "easy", moments)), "no server fails"
+    assert alone.forecasts[0].lost == 0
+
+
+@pytest.mark.parametrize("columns", [("p10", "p50", "p90"), ("m1", "m2", "m3"), ("power_w",)])
+@pytest.mark.sampled
+def test_forecasts_that_are_issued_later_do_not_show(tmp_path: Path, columns: tuple[str, ...]) -> None:
+    def issues(seed: int, start_h: int, end_h: int) -> list[tuple[float, list[list[float]]]]:
+        rng = np.random.default_rng(seed)
+        shares = [0.5, 1.0, 1.5] if len(columns) == 3 else [1.0]
+        return [
+            (hour * HOUR_S, np.outer(rng.uniform(100.0, 2000.0, 30), shares).round(1).tolist())
+            for hour in range(start_h, end_h, 6)
+        ]
+
+    site = FutureSite(
+        some_jobs(np.random.default_rng(5), until_s=60 * HOUR_S),
+        sunny_w(72),
+        hosts=5,
+        forecast=issues(1, 0, 72),
+        forecast_columns=columns,
+    )
+    moments = Moments(at_s=(AT_S,))
+    one = told(foreseen(site, tmp_path / "one", "bid-price", moments))
+    other_site = _with_another_future(site, _ended_by(tmp_path / "one", AT_S))
+    other_site = replace(other_site, forecast=[*issues(1, 0, 31), *issues(2, 36, 72)])
+    other = told(foreseen(other_site, tmp_path / "other", "bid-price", moments))
+    assert b'"jobs":[{' in one[0], "no job waits: the test shows nothing"
+    assert one == other
+    other_site = replace(site, forecast=[*issues(1, 0, 25), *issues(3, 30, 72)])
+    assert told(foreseen(other_site, tmp_path / "third", "bid-price", moments)) != one
 
 
 @pytest.mark.parametrize("on_kill", [OnKill.REQUEUE, OnKill.CHECKPOINT])
