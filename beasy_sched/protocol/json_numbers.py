@@ -130,16 +130,16 @@ def _scaled(number: float, power: int) -> float:
 CLOSE: Final = 2.0**-47
 """More than what two readings can move a number, as a share of it."""
 _HALF_UNIT: Final = 0.5 * 10.0**-DECIMALS
+_LARGEST_EXACT: Final = 10.0 ** (_EXACT_DIGITS - DECIMALS)
+"""Below it, a number with six decimals has at most as many digits as are read exactly."""
 
 
 def as_batsim_tells(value: Any) -> Any:
     """Return a JSON value of a file with all reals, at any depth, as Batsim prints them when forwarding."""
     kind = value.__class__
     if kind is float:
-        sent = round(value, DECIMALS)
-        if abs(value - sent) + abs(value) * CLOSE < _HALF_UNIT:  # nothing moves it to another decimal
-            return sent
-        return told_again(as_batsim_reads(value))
+        sent = _sent(value)
+        return told_again(as_batsim_reads(value)) if sent is None else sent
     if kind is int:
         in_range = -_LARGEST_NEGATED <= value <= _LARGEST_INTEGER
         return value if in_range else told_again(read_real(f"{value}.0"))
@@ -151,8 +151,15 @@ def as_batsim_tells(value: Any) -> Any:
 def told_again(value: Any) -> Any:
     """Return a JSON value that Batsim has read with all reals, at any depth, as it prints them later."""
     if value.__class__ is float:
-        return round(read_real(written_real(value)), DECIMALS)
+        sent = _sent(value)
+        return round(read_real(written_real(value)), DECIMALS) if sent is None else sent
     return _mapped(told_again, value)
+
+
+def _sent(value: float) -> float | None:
+    """Return a number with six decimals; None where readings could move it to another decimal."""
+    sent = round(value, DECIMALS)
+    return sent if abs(value - sent) + abs(value) * CLOSE < _HALF_UNIT else None
 
 
 def as_batsim_registers(value: Any) -> Any:
@@ -161,6 +168,8 @@ def as_batsim_registers(value: Any) -> Any:
     What a scheduler registers, Batsim prints with six decimals before it reads it once more.
     """
     if value.__class__ is float:
+        if abs(value) < _LARGEST_EXACT and round(value, DECIMALS) == value:
+            return value
         return read_real(f"{as_batsim_reads(value):.{DECIMALS}f}")
     return _mapped(as_batsim_registers, value)
 
