@@ -106,10 +106,11 @@ def findings(
             f"{ordinal(own[policies.index(AGAINST)])} ({treatment.value})"
             for own, treatment in zip(ranks, TREATMENTS, strict=True)
         ]
-        without = ", ".join(never) or "no policy"
+        returns = counts[case, setting, label_of(AGAINST, OnKill.REQUEUE)]["restart_count"]
         yield (
-            f"{titles.get(case, case).capitalize()}, guard {setting}: no job comes back with {without}; by"
-            f" finished jobs, {AGAINST} is {', '.join(places)} of {len(policies)}."
+            f"{titles.get(case, case).capitalize()}, guard {setting}: jobs never come back with"
+            f" {', '.join(never) or 'no policy'}; with {AGAINST}, they do {returns:.2f} times an execution"
+            f" (requeue). By finished jobs, {AGAINST} is {', '.join(places)} of {len(policies)}."
         )
 
 
