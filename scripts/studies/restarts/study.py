@@ -143,7 +143,10 @@ def means_table(
 
 
 def difference_table(title: str, sample: ComparedPolicies, policies: Sequence[str]) -> TextTable:
-    """Return the differences of requeued and continued jobs from lost ones, policy by policy."""
+    """Return the differences of requeued and continued jobs from lost ones, policy by policy.
+
+    That of work redone is its mean, as no work of lost jobs is redone.
+    """
     measures = [name for name in _MEASURES if name in sample.values]
     rows: list[tuple[str, ...]] = []
     same: list[str] = []
@@ -153,7 +156,7 @@ def difference_table(title: str, sample: ComparedPolicies, policies: Sequence[st
             if all(np.array_equal(sample.of(name, label), sample.of(name, policy)) for name in measures):
                 same.append(f"{policy} ({treatment.value})")
                 continue
-            for number, name in enumerate(measures):
+            for number, name in enumerate(each for each in measures if each != "redone"):
                 paired = paired_difference(sample, name, label, policy)
                 first = (policy, treatment.value) if number == 0 else ("", "")
                 rows.append((*first, COMPARED[name].title, paired.text, p_text(paired.p), paired.verdict))
