@@ -75,7 +75,7 @@ def test_the_tables_by_hand() -> None:
     assert (first, second) == (["+0.50", "-0.50", "+3.50"], ["+0.25", "-0.75", "-1.75"])
     assert against.rows[0][2].endswith("p 0.250")  # of three days
     [finding] = findings(blocks, ["beasy", "b", "c"], {}, counts_of(rows()))
-    assert "never come back with c; with beasy, they do 7.00 times an execution" in finding
+    assert "never come back with c, and 7.00 times per execution with beasy" in finding
     assert finding.endswith("beasy is 3rd (drop), 1st (requeue), 2nd (checkpoint) of 3.")
 
 

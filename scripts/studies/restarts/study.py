@@ -109,7 +109,7 @@ def findings(
         returns = counts[case, setting, label_of(AGAINST, OnKill.REQUEUE)]["restart_count"]
         yield (
             f"{titles.get(case, case).capitalize()}, guard {setting}: jobs never come back with"
-            f" {', '.join(never) or 'no policy'}; with {AGAINST}, they do {returns:.2f} times an execution"
+            f" {', '.join(never) or 'no policy'}, and {returns:.2f} times per execution with {AGAINST}"
             f" (requeue). By finished jobs, {AGAINST} is {', '.join(places)} of {len(policies)}."
         )
 
