@@ -138,8 +138,10 @@ def as_batsim_tells(value: Any) -> Any:
     """Return a JSON value of a file with all reals, at any depth, as Batsim prints them when forwarding."""
     kind = value.__class__
     if kind is float:
-        sent = _sent(value)
-        return told_again(as_batsim_reads(value)) if sent is None else sent
+        sent = round(value, DECIMALS)
+        if abs(value - sent) + abs(value) * CLOSE < _HALF_UNIT:  # nothing moves it to another decimal
+            return sent
+        return told_again(as_batsim_reads(value))
     if kind is int:
         in_range = -_LARGEST_NEGATED <= value <= _LARGEST_INTEGER
         return value if in_range else told_again(read_real(f"{value}.0"))
@@ -151,15 +153,11 @@ def as_batsim_tells(value: Any) -> Any:
 def told_again(value: Any) -> Any:
     """Return a JSON value that Batsim has read with all reals, at any depth, as it prints them later."""
     if value.__class__ is float:
-        sent = _sent(value)
-        return round(read_real(written_real(value)), DECIMALS) if sent is None else sent
+        sent = round(value, DECIMALS)
+        if abs(value - sent) + abs(value) * CLOSE < _HALF_UNIT:
+            return sent
+        return round(read_real(written_real(value)), DECIMALS)
     return _mapped(told_again, value)
-
-
-def _sent(value: float) -> float | None:
-    """Return a number with six decimals; None where readings could move it to another decimal."""
-    sent = round(value, DECIMALS)
-    return sent if abs(value - sent) + abs(value) * CLOSE < _HALF_UNIT else None
 
 
 def as_batsim_registers(value: Any) -> Any:
