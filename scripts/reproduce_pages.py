@@ -99,6 +99,7 @@ STUDIES = {
             weather("nantes", "2015_ninja_pv_47.2846_-1.5167_corrected.csv",
                 "2015_ninja_wind_47.2846_-1.5167_corrected.csv")),
         "--swf", "{KTH-SP2-1996-2.swf}")),
+    "restarts": Study("compare_restarts", "restarts", arguments=("--guard", "shed")),
     "target-band": Study("target_band", "target-band", arguments=("--pairs", "2")),
     "budget-prices": Study("budget_prices", "budget-prices", arguments=(
         "--price", "{entsoe_AT_day_ahead_2022.csv}", *BUDGET_WEEKS)),

@@ -10,6 +10,7 @@ sleep. Only the sleep floor may take the battery below SoC_min.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -251,8 +252,8 @@ def _speeds_to_come(cluster: Cluster) -> tuple[PStateArray, FloatArray]:
 class Restarts(Protocol):
     """Cost of kills where jobs come back (`engine.lives`)."""
 
-    def loses_s(self, job: Job) -> float:
-        """Return the time that a kill of a job costs now, s."""
+    def losses_s(self, jobs: Sequence[Job]) -> list[float]:
+        """Return the time that a kill of each of ``jobs`` costs now, s."""
 
     def notice_s(self, job: Job) -> float:
         """Return the time between the guard's decision to kill a job and the kill, s."""
@@ -361,12 +362,16 @@ class Guard:
         victims = [(self.account.job_spent_j(job.hosts.ids, self.now), job) for job in jobs]
         victims.sort(key=lambda victim: (victim[0], victim[1].start_order))
         saves_j = [self._saves_j(job) for _, job in victims]
+        losses_s: list[float] = []
         if self.restarts is not None:
+            losses_s = self.restarts.losses_s([job for _, job in victims])
             loss = [
-                self._loss_per_j(job, saved_j) for (_, job), saved_j in zip(victims, saves_j, strict=True)
+                loss_s * len(job.hosts) / saved_j if saved_j > 0.0 else math.inf  # host-seconds/J
+                for (_, job), loss_s, saved_j in zip(victims, losses_s, saves_j, strict=True)
             ]
             order = sorted(range(len(victims)), key=loss.__getitem__)
             victims, saves_j = [victims[place] for place in order], [saves_j[place] for place in order]
+            losses_s = [losses_s[place] for place in order]
         chosen = list(range(len(victims)))
         if self.settings.mode is GuardMode.SHED:
             chosen = _fewest(saves_j, self.missing_j - self.tolerance_j)
@@ -375,17 +380,10 @@ class Guard:
             facts["still_missing_j"] = self.missing_j
         for place in chosen:
             spent_j, job = victims[place]
-            cost = {"spent_j": spent_j}
-            if self.restarts is not None:
-                cost = {"loses_s": self.restarts.loses_s(job)}
+            cost = {"loses_s": losses_s[place]} if losses_s else {"spent_j": spent_j}
             self.actions.append(Kill(job, NO_ENERGY, {**facts, **cost, "saves_j": saves_j[place]}))
             self._to_sleep(job.hosts.ids, NO_ENERGY_FOR_HOSTS, {"killed": job.id})
         return sum(saves_j[place] for place in chosen)
-
-    def _loss_per_j(self, job: Job, saves_j: float) -> float:
-        """Work lost by the kill of a job for each joule that it saves, host-seconds/J."""
-        loses_s = 0.0 if self.restarts is None else self.restarts.loses_s(job)
-        return loses_s * len(job.hosts) / saves_j if saves_j > 0.0 else math.inf
 
     def _saves_j(self, job: Job) -> float:
         """Energy that the kill of a job saves, J, which may have a notice."""

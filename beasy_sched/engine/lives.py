@@ -12,7 +12,7 @@ checkpoints is subtracted from what it has saved.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from msgspec import Struct
@@ -438,32 +438,50 @@ class Lives:
         """Return `Job.lost_if_killed_flops`."""
         if not job.computes or self._cluster is None or job.id not in self._cluster.running:
             return 0.0
-        return self._lost(job)[0] if self._cluster.platform.has_speeds else math.nan
+        if not self._cluster.platform.has_speeds:
+            return math.nan
+        [done_flops] = self._done_flops([job])
+        return self._lost(job, done_flops, comes_back=self.can_come_back(job))[0]
 
-    def loses_s(self, job: Job) -> float:
-        """Return the time that a kill of a job costs now, s: work done again, a checkpoint read and written.
+    def losses_s(self, jobs: Sequence[Job]) -> list[float]:
+        """Return the time that a kill of each of ``jobs`` costs now, s: of work, and to read and write.
 
-        Of a job that does not come back, this is all of its work so far.
+        That is work done again, and one checkpoint read and written. Of a job that does not come back, this
+        is all of its work so far.
         """
-        lost, plan = self._lost(job)
+        return [self._loss_s(job, done) for job, done in zip(jobs, self._done_flops(jobs), strict=True)]
+
+    def _loss_s(self, job: Job, done_flops: float) -> float:
+        comes_back = self.can_come_back(job)
+        lost, plan = self._lost(job, done_flops, comes_back=comes_back)
         lost_s = lost / plan.per_s if plan.per_s > 0.0 else 0.0
-        if not self.can_come_back(job) or plan.checkpoints is None:
+        if not comes_back or plan.checkpoints is None:
             return lost_s
         return lost_s + plan.checkpoints.read_s + plan.checkpoints.dump_s
 
-    def _lost(self, job: Job) -> tuple[float, LifePlan]:
-        """Return the work that a kill of a running job would lose now, and the plan of its life."""
+    def _done_flops(self, jobs: Sequence[Job]) -> list[float]:
+        """Return the work that each of the running ``jobs`` has done on each of its hosts; NaN if unknown."""
+        done_flops = [math.nan] * len(jobs)
+        computing = [place for place, job in enumerate(jobs) if job.computes]
+        if computing and self._cluster is not None:
+            found = self._cluster.work_flops([jobs[place] for place in computing], self._now).tolist()
+            for place, done in zip(computing, found, strict=True):
+                done_flops[place] = done
+        return done_flops
+
+    def _lost(self, job: Job, done: float, *, comes_back: bool) -> tuple[float, LifePlan]:
+        """Return the work that a kill of a running job would lose now, and the plan of its life.
+
+        ``done``: result of `_done_flops`.
+        """
         run_s, life = self._now - job.start_s, self._lives.get(job.id)
         plan = None if life is None else life.plan
-        done = math.nan
-        if job.computes and self._cluster is not None:
-            done = float(self._cluster.work_flops([job], self._now)[0])
         if plan is None:
             per_s = 1.0 if math.isnan(done) or not run_s > 0.0 else done / run_s
             plan = LifePlan(per_s, math.inf, 0.0, self._checkpoints_of(job))
         if math.isnan(done):
             done = run_s * plan.per_s
-        if not self.can_come_back(job):
+        if not comes_back:
             return done + plan.before, plan
         if not plan.per_s > 0.0:
             return 0.0, plan

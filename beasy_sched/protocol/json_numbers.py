@@ -130,6 +130,8 @@ def _scaled(number: float, power: int) -> float:
 CLOSE: Final = 2.0**-47
 """More than what two readings can move a number, as a share of it."""
 _HALF_UNIT: Final = 0.5 * 10.0**-DECIMALS
+_LARGEST_EXACT: Final = 10.0 ** (_EXACT_DIGITS - DECIMALS)
+"""Below it, a number with six decimals has at most as many digits as are read exactly."""
 
 
 def as_batsim_tells(value: Any) -> Any:
@@ -151,6 +153,9 @@ def as_batsim_tells(value: Any) -> Any:
 def told_again(value: Any) -> Any:
     """Return a JSON value that Batsim has read with all reals, at any depth, as it prints them later."""
     if value.__class__ is float:
+        sent = round(value, DECIMALS)
+        if abs(value - sent) + abs(value) * CLOSE < _HALF_UNIT:
+            return sent
         return round(read_real(written_real(value)), DECIMALS)
     return _mapped(told_again, value)
 
@@ -161,6 +166,8 @@ def as_batsim_registers(value: Any) -> Any:
     What a scheduler registers, Batsim prints with six decimals before it reads it once more.
     """
     if value.__class__ is float:
+        if abs(value) < _LARGEST_EXACT and round(value, DECIMALS) == value:
+            return value
         return read_real(f"{as_batsim_reads(value):.{DECIMALS}f}")
     return _mapped(as_batsim_registers, value)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -191,8 +192,8 @@ class Losses:
         self._loses_s = {"w0!a": a, "w0!b": b, "w0!c": c}
         self._notice_s = notice_s
 
-    def loses_s(self, job: Job) -> float:
-        return self._loses_s[job.id]
+    def losses_s(self, jobs: Sequence[Job]) -> list[float]:
+        return [self._loses_s[job.id] for job in jobs]
 
     def notice_s(self, job: Job) -> float:
         return self._notice_s

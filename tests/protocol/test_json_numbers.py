@@ -114,9 +114,17 @@ def test_integers_that_no_64_bits_hold_are_forwarded_as_reals():
     assert type(as_batsim_tells(largest + 1)) is float
 
 
-@given(st.floats(-1e12, 1e12))
-def test_the_quick_answer_is_that_of_two_readings(value):
-    assert as_batsim_tells(value) == told_again(as_batsim_reads(value))
+MILLIONTHS = st.integers(-(10**16), 10**16).map(lambda number: number / 1e6)
+
+
+@given(st.floats(-1e12, 1e12) | MILLIONTHS)
+def test_the_quick_answers_are_those_of_readings(value):
+    def again(number):
+        return round(read_real(written_real(number)), 6)
+
+    assert told_again(value) == again(value)
+    assert as_batsim_tells(value) == again(as_batsim_reads(value))
+    assert as_batsim_registers(value) == read_real(f"{as_batsim_reads(value):.6f}")
 
 
 def test_numbers_that_are_registered_have_six_decimals():

@@ -22,7 +22,7 @@ from beasy_sched.plugins.campaigns.scenario import PAPER_GUARDS
 from studies.command_line import STOPPED, cautions, counted, parser_of, present, read_arguments, span
 from studies.comparison.results import blocks_by_case
 from studies.comparison.study import Extent, comparison, find_cases
-from studies.restarts.study import POLICIES, conditions, restart_tables
+from studies.restarts.study import POLICIES, conditions, counts_of, findings, restart_tables
 
 SEEDS, FIRST_DAY, DAYS = range(7000, 7001), 7000, 10
 QUICK_SEEDS, QUICK_DAYS = range(5000, 5001), range(5000, 5002)
@@ -82,18 +82,20 @@ def compare(chosen: argparse.Namespace) -> int:
         f" {outcome.failed} failed; {folder / 'runs.parquet'}"
     )
     campaign = read_campaign(folder)
-    runs = campaign.runs.fillna({"redone_kwh": 0.0})  # where jobs are lost
+    runs = campaign.runs.fillna({"redone_kwh": 0.0, "restart_count": 0})  # where jobs are lost
     blocks = blocks_by_case(runs)
     if not blocks:
         raise BeasyError(f"no execution is complete: see 'beasy-sched campaign status {folder}'")
     titles = {case.name: case.title for case in cases}
-    tables = restart_tables(blocks, chosen.policies, titles)
+    shown = (blocks, chosen.policies, titles, counts_of(runs))
     lines = [
         f"{len(campaign.runs)} runs; noise: seed {span(chosen.extent.seeds)}; days: seeds"
         f" {span(chosen.extent.days)}; checkpoints every hour, 60 s to write and 90 s to read.",
         f"{campaign.timings['cpu_s'].sum():.0f} s of CPU time.",
         *cautions(chosen.extent, "A quick comparison"),
+        *findings(*shown),
     ]
+    tables = restart_tables(*shown)
     present(chosen, "Killed jobs that come back", tables, "\n".join(lines), iter(()), columns=120)
     return int(outcome.failed > 0)
 
