@@ -149,13 +149,18 @@ def program() -> str:
 
 
 def commit() -> str:
-    """Return the commit of the checkout, if there is one."""
-    command = ["git", "-C", str(ROOT), "describe", "--always", "--dirty"]
+    """Return the commit of the checkout, if there is one, and whether other files than results differ."""
     try:
-        found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+        name = _git("describe", "--always")
+        changed = _git("status", "--porcelain", "--untracked-files=no", "--", ".", ":!docs/results")
     except (OSError, subprocess.CalledProcessError):
         return ""
-    return f" ({found})"
+    return f" ({name}-dirty)" if changed else f" ({name})"
+
+
+def _git(*words: str) -> str:
+    command = ["git", "-C", str(ROOT), *words]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def processor() -> str:
