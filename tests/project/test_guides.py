@@ -29,7 +29,7 @@ beasy-sched convert workload.json -o workload5.json
 beasy-sched convert power.txt --format batsim5 -o power5.txt
 beasy-sched plan -p platform.xml -w workload.json --production power.txt --site site.toml -o plan.msgpack
 beasy-sched generate scenario best-begin -o sweep.toml
-sed -i '/^\\[\\[guards\\]\\]/,$d' sweep.toml
+sed -i -e '/^\\[\\[guards\\]\\]/,$d' -e '/^policies = \\[/,/^\\]/c policies = ["easy", "beasy"]' sweep.toml
 printf '[sweep]\\nbattery_kwh = [50, 100]\\n[[guards]]\\nmode = "shed"\\nveto = true\\n' >> sweep.toml
 beasy-sched campaign run sweep.toml --quick -o out/sweep
 for policy in easy beasy; do
@@ -65,6 +65,7 @@ SHORTENED = (
     (re.compile(r" -n 100 -j 8"), " -n 4 -j 1"),
     (re.compile(r"KTH-SP2-1996-2\.swf --from 120d --duration 3d"), "trace.swf --duration 3d"),
     (re.compile(r" --policy bid-price --seeds 5 "), " --seeds 1 "),
+    (re.compile(r" --no-kills"), " --no-kills --of-unlimited --policy bid-price"),
     (re.compile(r" --foresee 6h"), " --foresee 1d -n 4"),
     (re.compile(r"^(beasy-sched what-if [^#\n]*)", re.MULTILINE), r"\1 -n 4 "),
 )
