@@ -374,13 +374,15 @@ def verdicts_of(results: GreenResults) -> list[Verdict]:
     return judge(CLAIMS, results)
 
 
-def green_claim_table(verdicts: Sequence[Verdict]) -> TextTable:
-    """All claims; those that cannot be judged state the reason."""
+def green_claim_table(verdicts: Sequence[Verdict], *, only_judged: bool = False) -> TextTable:
+    """All claims; those that cannot be judged state the reason. ``only_judged`` omits them."""
     rows: list[tuple[str, ...]] = []
     for verdict in verdicts:
         claim = verdict.claim
         data = claim.data if isinstance(claim, GreenClaim) else ""
         judged = verdict.ruling is not Ruling.NOT_RUN
+        if only_judged and not judged:
+            continue
         ruling = verdict.ruling.value if judged else "not judged" if data == "N" else "not run"
         rows.append(
             (claim.name, claim.text, claim.part, data, claim.paper, verdict.ours if judged else "", ruling)
@@ -390,4 +392,6 @@ def green_claim_table(verdicts: Sequence[Verdict]) -> TextTable:
         "Data: A, the paper's week Average (tolerance 5 points); S, stand-ins for what is not at hand"
         " (direction and range only); N, not checkable here."
     )
+    if only_judged:
+        note += " Claims that need more runs are omitted."
     return TextTable("Claims", head, rows, note=note)

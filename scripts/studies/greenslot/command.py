@@ -230,7 +230,7 @@ def _cases(chosen: argparse.Namespace, others: Sequence[SunWeek], files: Files) 
 
 def all_tables(chosen: argparse.Namespace, results: GreenResults, files: Files) -> Iterator[TextTable]:
     """Yield the tables; a table without results is empty."""
-    yield green_claim_table(verdicts_of(results))
+    yield green_claim_table(verdicts_of(results), only_judged=chosen.quick)
     yield figure_table(results)
     yield gain_table("Week Average by what is known of the sun", knowledge_rows(), results)
     yield gain_table("Utilization: further copies of W3", load_rows(), results)
