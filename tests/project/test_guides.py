@@ -132,6 +132,7 @@ GUIDES = [
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(1200)
 def test_the_commands_run(place: Path, tmp_path: Path) -> None:
     """One test for all pages, so that the files that they take for given are made once; each gets a copy."""
