@@ -11,6 +11,7 @@ from io import BytesIO
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+_UNRELEASED = "## [Unreleased]"
 _DATED = re.compile(r"^## \[(\d[^\]]*)\] - \d{4}-\d\d-\d\d$", re.MULTILINE)
 
 LAUNCHER = """
@@ -42,11 +43,14 @@ class NoRelease(Exception):
 
 
 def last_release(changelog: str) -> tuple[str, str]:
-    """Return the last version that a changelog dates, and its heading. Raises NoRelease."""
-    found = _DATED.search(changelog)
-    if found is None:
-        raise NoRelease("CHANGELOG.md dates no version")
-    return found[1], found[0]
+    """Return the last version that a changelog dates, and its heading. Raises NoRelease.
+
+    Without unreleased changes, it is the one before: the last is the present one.
+    """
+    dated, own = [*_DATED.finditer(changelog)], _UNRELEASED not in changelog
+    if len(dated) <= own:
+        raise NoRelease("CHANGELOG.md dates no version, or only the present one")
+    return dated[own][1], dated[own][0]
 
 
 def release_package(wheel: Path | None, folder: Path, root: Path = ROOT) -> str:

@@ -54,6 +54,13 @@ def test_the_last_dated_version_is_the_release() -> None:
         last_release(UNRELEASED)
 
 
+def test_a_version_is_compared_with_the_one_before() -> None:
+    older = "\n## [0.9.0] - 2024-12-31"
+    assert last_release(f"{HEADING}\n{older}\n") == ("0.9.0", older.strip())
+    with pytest.raises(NoRelease, match="only the present one"):
+        last_release(HEADING)
+
+
 def test_a_release_comes_from_the_commit_that_dated_it(clone: Path, tmp_path: Path) -> None:
     assert release_package(None, tmp_path, clone) == "0.9.1"
     assert "released" in (tmp_path / "beasy_sched" / "__init__.py").read_text()
