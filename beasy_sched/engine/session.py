@@ -629,11 +629,9 @@ class Session:
 
     def _has_nothing_left(self) -> bool:
         """Return whether no job waits, runs or will be submitted, or the run is over."""
-        if self._intake.is_complete and not (
-            self.cluster.running or self.cluster.queue or self.workflows.held
-        ):
-            return True
-        return self.over
+        cluster = self.cluster
+        is_done = self._intake.is_complete and not (cluster.running or cluster.queue or self.workflows.held)
+        return is_done or self.over
 
     def _on_withdrawn(self, event: e.JobWithdrawn) -> None:
         """Drop a job that was cancelled or started by someone else; one that does not wait is left alone."""

@@ -23,7 +23,7 @@ from beasy_sched.protocol.notices import CARBON_FIELD, POWER_FIELD, PRICE_FIELD
 from beasy_sched.units import SECONDS_PER_DAY, SECONDS_PER_HOUR
 
 _DAYS_OF_PRODUCTION: Final = 7
-"""Number of past days of which one is drawn as the production of a day, where there is no forecast."""
+"""Without a forecast, each day repeats the production of one of so many past days."""
 _KEPT_AN_HOUR: Final = 0.9
 """Correlation of the normal score of the production after an hour."""
 _SUREST: Final = 1e-3

@@ -148,7 +148,7 @@ class NodesOnly(Bridge):
         off = self._off_nodes()
         waking = self._waking_nodes() & ~off
         self._tell_states(now_s, waking & self._asleep, self.platform.on_pstate)
-        up = ~(off | waking) & (self._asleep | self._waking)
+        up = ~waking & (self._waking | (self._asleep & ~off))
         self._tell_states(now_s, up, self.platform.initial_pstates)
         partitions = self._own_partitions(nodes.values())
         waiting = []
