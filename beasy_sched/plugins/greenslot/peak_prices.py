@@ -26,8 +26,11 @@ ROUNDING: Final = 1e-9
 """Share of an energy that counts as zero."""
 
 
-_FEW: Final = 8
+_FEW: Final = 12
 """Number of slots up to which a loop is faster than arrays."""
+
+_ROWS: Final = 48
+"""Number of values whose maximum one call finds faster than calls for each doubling."""
 
 
 class GridCharges(Struct, frozen=True, eq=False):
@@ -119,23 +122,25 @@ class PeakCosts:
         self._yielding: list[tuple[int, float, float]] = []
         """Slots whose charge is below the limit of the rule, the cost of a peak as high as the charge, and
         the cost of one as high as the limit."""
-        self._over_j: FloatArray | None = None
-        """Energy that servers may lack in each slot before the peak rises, J; None: not known."""
+        self._left_j: FloatArray | None = None
+        """Energy that servers may add in each slot before the peak rises, J; None: not known."""
 
-    def changed(self) -> None:
-        """Note that the peak may have changed."""
-        self._over_j = None
+    def reserved(self, span: slice, energy_j: float, *, may_raise: bool) -> None:
+        """Note that a job took ``energy_j`` in each slot of ``span``, and whether this may raise the peak."""
+        if may_raise:
+            self._left_j = None
+        elif self._left_j is not None:
+            self._left_j[span] -= energy_j
 
     def of_starts(self, energy_j: float, length: int) -> FloatArray:
         """Return what each start of a job adds to the cost of the peak.
 
         It is the largest rise of all slots of a start, also if they belong to two periods.
         """
-        over_j = self._over_j if self._over_j is not None else self._find_over()
-        slack_j = self._slack_j + ROUNDING * energy_j
-        raised_j = (energy_j - slack_j) - over_j
-        raised_j -= self._net_j
-        cost = np.maximum(raised_j, 0.0, out=raised_j)
+        if self._left_j is None:
+            self._left_j = self._find_left()
+        cost = energy_j * (1.0 - ROUNDING) - self._left_j
+        np.maximum(cost, 0.0, out=cost)
         cost *= self._per_server_j
         # A battery that is charged up to the limit gives way to jobs.
         if len(self._yielding) > _FEW:
@@ -148,7 +153,7 @@ class PeakCosts:
                     cost[slot] = max(found - charge_cost, limit_cost)
         return _window_maxima(cost, length)
 
-    def _find_over(self) -> FloatArray:
+    def _find_left(self) -> FloatArray:
         peaks, slot_s = self._peaks, self._slot_s
         import_w = peaks.import_w(np.maximum(-self._net_j, 0.0) / slot_s)
         highest_w = peaks.highest_w(import_w)
@@ -164,14 +169,21 @@ class PeakCosts:
                 slots = np.flatnonzero(charge_w)
                 costs = self._charge_cost[slots].tolist(), self._limit_cost[slots].tolist()
                 self._yielding = list(zip(slots.tolist(), *costs, strict=True))
-        self._slack_j = ROUNDING * float(highest_w.max()) * slot_s
-        self._over_j = (over_w if peaks.pue is None else over_w / peaks.pue) * slot_s
-        return self._over_j
+        slack_j = ROUNDING * float(highest_w.max()) * slot_s
+        return (over_w if peaks.pue is None else over_w / peaks.pue) * slot_s + self._net_j + slack_j
 
 
 def _window_maxima(values: FloatArray, length: int) -> FloatArray:
-    """Return the maxima of ``length`` values from each index on: [H - length + 1]."""
-    covered = 1
+    """Return the maxima of ``length`` values from each index on: [H - length + 1].
+
+    ``values`` is contiguous.
+    """
+    if length == 1:
+        return values
+    covered = min(length, _ROWS)
+    shape = covered, len(values) - covered + 1
+    shifted: FloatArray = np.ndarray(shape, np.float64, values, 0, 2 * values.strides)
+    values = np.maximum.reduce(shifted, axis=0)
     while covered < length:
         step = min(covered, length - covered)
         values = np.maximum(values[: len(values) - step], values[step:])

@@ -174,6 +174,11 @@ class Reservations:
             self._dearest_per_j += slots.peaks.per_kw / 1e3 / slots.slot_s * largest_pue
             self._peaks = PeakCosts(slots.peaks, self.net_j, slots.slot_s)
         self._reserve_energy = reserve_energy
+        self._rows: FloatArray = np.empty((3, slots.size))
+        """Scratch memory of `_compare`, one row per slot: blocked, brown energy and its cost."""
+        self._blocked, self._brown_j, self._cost = self._rows
+        self._sums: FloatArray = np.zeros((3, slots.size + 1))
+        """Sums of these rows before each slot."""
         self._costs: dict[tuple[int, float, int], StartCosts] = {}
 
     def dearest(self, energy_j: float) -> float:
@@ -202,8 +207,8 @@ class Reservations:
         if self._reserve_energy:
             self.net_j[span] -= energy_j
             self._sun_j[span] = np.maximum(self.net_j[span], 0.0)
-            if self._peaks is not None and self._may_change_peak(span, res, energy_j):
-                self._peaks.changed()
+            if self._peaks is not None:
+                self._peaks.reserved(span, energy_j, may_raise=self._may_change_peak(span, res, energy_j))
         self._costs.clear()
 
     def _may_change_peak(self, span: slice, res: int, energy_j: float) -> bool:
@@ -214,30 +219,26 @@ class Reservations:
         return span.start >= len(costs.peak_cost) or bool(costs.peak_cost[span.start] > 0.0)
 
     def _compare(self, res: int, energy_j: float, length: int) -> StartCosts:
-        brown_j = energy_j - self._sun_j
+        blocked, brown_j, cost = self._blocked, self._brown_j, self._cost
+        np.less(self.free, res, out=blocked)
+        np.subtract(energy_j, self._sun_j, out=brown_j)
         brown_j[brown_j <= ENERGY_TOLERANCE * energy_j] = 0.0
-        blocked = self.free < res
+        np.multiply(brown_j, self._price_per_j, out=cost)
         if self._is_limited:
             left_j = self._limit_j + np.minimum(self.net_j, 0.0)
-            blocked |= brown_j > left_j + ENERGY_TOLERANCE * energy_j
-        most_j = ENERGY_TOLERANCE * energy_j * len(brown_j)
-        cost = _window_sums(brown_j * self._price_per_j, length)
+            np.maximum(blocked, brown_j > left_j + ENERGY_TOLERANCE * energy_j, out=blocked)
+        np.add.accumulate(self._rows, axis=1, out=self._sums[:, 1:])
+        blocked, brown_j, cost = self._sums[:, length:] - self._sums[:, : len(self.free) + 1 - length]
         peak_cost = None
         if self._peaks is not None:
             peak_cost = self._peaks.of_starts(energy_j, length)
             cost += peak_cost
+        most_j = ENERGY_TOLERANCE * energy_j * len(self.free)
         return StartCosts(
-            possible=_window_sums(blocked, length) == 0,
-            brown_j=_window_sums(brown_j, length),
+            possible=blocked == 0.0,
+            brown_j=brown_j,
             cost=cost,
             brown_tolerance_j=most_j,
             cost_tolerance=self.dearest(most_j),
             peak_cost=peak_cost,
         )
-
-
-def _window_sums(values: FloatArray | BoolArray, length: int) -> FloatArray:
-    """Return the sums of ``length`` values from each index on: [H - length + 1]."""
-    sums = np.zeros(len(values) + 1)
-    np.cumsum(values, out=sums[1:])
-    return sums[length:] - sums[: len(sums) - length]
