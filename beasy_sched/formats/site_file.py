@@ -82,14 +82,38 @@ def files_named_by(text: str, path: PathLike) -> list[Path]:
     return list(dict.fromkeys(found))
 
 
+def site_fields(text: str, path: PathLike) -> dict[str, Any]:
+    """Return the fields of a site file by ``section.field``, as in the file, with defaults for omitted ones.
+
+    Sections that are omitted have no fields. Names of files include their folder. Raises InputError.
+    """
+    with in_file(path):
+        file = _sections(parse_toml(text, path))
+    found: dict[str, Any] = {}
+    for section, value in msgspec.structs.asdict(file).items():
+        if isinstance(value, msgspec.Struct):
+            found |= {f"{section}.{name}": each for name, each in msgspec.structs.asdict(value).items()}
+        elif value is not None:
+            found[section] = value
+    for name in (f"{section}.{field}" for section, field in _NAMES_FILE):
+        given = found.get(name)
+        if isinstance(given, str):
+            found[name] = _placed(given, path)
+        elif given is not None:
+            found[name] = msgspec.structs.replace(given, file=_placed(given.file, path))
+    return found
+
+
+def _placed(name: str, path: PathLike) -> str:
+    """Return the absolute path of a file that the site file ``path`` names."""
+    return os.path.abspath(Path(path).parent / name)
+
+
 def parse_site(text: str, path: PathLike = "site.toml") -> Site:
     """Read a site from TOML text; ``path`` is named in errors. Raises InputError."""
     values = parse_toml(text, path)
     with in_file(path):
-        for name in values.keys() - _OWN_SECTIONS:
-            kind_named(name)  # a kind of another package is loaded
-        sections = _site_file(tuple(KINDS.items()), sources=_SOURCE in values)
-        file = as_type(values, sections, infinite=("import_limit_kw", "export_limit_kw"))
+        file = _sections(values)
         storage = Storage.of(_devices(file), NO_BATTERY)
         with _named(file.time, "time"):
             _check_time(file.time)
@@ -234,6 +258,14 @@ class _SiteFile(SiteSection, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
 _SOURCE: Final = "source"
 _OWN_SECTIONS: Final = frozenset((*(field.name for field in msgspec.structs.fields(_SiteFile)), _SOURCE))
+
+
+def _sections(values: dict[str, Any]) -> _SiteFile:
+    """Return the sections of a file's ``values``. Raises ConfigError."""
+    for name in values.keys() - _OWN_SECTIONS:
+        kind_named(name)  # a kind of another package is loaded
+    sections = _site_file(tuple(KINDS.items()), sources=_SOURCE in values)
+    return as_type(values, sections, infinite=("import_limit_kw", "export_limit_kw"))
 
 
 @lru_cache(maxsize=8)

@@ -5,36 +5,54 @@ The change is made in the objects of the run's site, which session, policy and r
 
 from __future__ import annotations
 
-import math
 from dataclasses import fields
+from math import isclose
 from typing import Any, Final
 
 from beasy_sched.energy.grid import Foreseen, Grid
 from beasy_sched.energy.site import Site
-from beasy_sched.errors import ConfigError
+from beasy_sched.errors import ConfigError, PathLike
+from beasy_sched.formats.site_file import parse_site, read_site_text, site_fields
 
 _LIMITS: Final = ("charge_limit_w", "discharge_limit_w")
 _GRID: Final = ("import_limit_w", "export", "export_limit_w", "feed_in_per_kwh")
 _RATES: Final = ("price", "carbon")
+_MAY_CHANGE: Final = frozenset(
+    (
+        "battery.charge_limit_kw",
+        "battery.discharge_limit_kw",
+        "grid.import_limit_kw",
+        "grid.export",
+        "grid.export_limit_kw",
+        "grid.feed_in_per_kwh",
+        "grid.currency",  # compared as that of the prices
+        "grid.price",
+        "grid.tariff",
+        "grid.carbon",
+    )
+)
+"""Fields of a site file that may change during a run."""
 
 
-def check_change(site: Site, new: Site, name: str) -> None:
-    """Raise ConfigError unless ``site`` can become ``new``, of the file ``name``, during a run."""
-    for field in ("step_s", "window_s", "base_w"):
-        _require_same(name, field, getattr(site, field), getattr(new, field))
-    battery, other = site.storage.battery, new.storage.battery
-    for each in fields(battery):
-        if each.name not in _LIMITS and each.name not in battery.varies:
-            _require_same(
-                name, f"battery.{each.name}", getattr(battery, each.name), getattr(other, each.name)
-            )
-    _require_same(name, "hydrogen", site.storage.hydrogen, new.storage.hydrogen)
-    grid, other_grid = site.grid, new.grid
-    _require_same(name, "grid", grid is not None, other_grid is not None)
-    if grid is not None and other_grid is not None:
+def read_changed_site(path: PathLike, text: str, name: PathLike) -> Site:
+    """Read a site that another one, of the file ``name`` with ``text``, becomes during a run.
+
+    Raises InputError, and ConfigError for fields that cannot change.
+    """
+    new_text = read_site_text(path)
+    old, new = parse_site(text, name), parse_site(new_text, path)
+    before, after = site_fields(text, name), site_fields(new_text, path)
+    for field in dict.fromkeys((*before, *after)):
+        if field not in _MAY_CHANGE:
+            _require_same(path, field, before.get(field), after.get(field))
+    grid, other = old.grid, new.grid
+    _require_same(path, "grid", grid is not None, other is not None)
+    if grid is not None and other is not None:
+        _require_same(path, "grid.currency", grid.currency, other.currency)
         for rate in _RATES:
-            has = getattr(grid, rate) is not None, getattr(other_grid, rate) is not None
-            _require_same(name, f"grid.{rate}", *has)
+            has = getattr(grid, rate) is not None, getattr(other, rate) is not None
+            _require_same(path, f"grid.{rate}", *has)
+    return new
 
 
 def change_site(site: Site, new: Site) -> None:
@@ -57,10 +75,10 @@ def _change_grid(grid: Grid, new: Grid) -> None:
                 object.__setattr__(foreseen, each.name, getattr(getattr(new, rate), each.name))
 
 
-def _require_same(name: str, field: str, value: Any, other: Any) -> None:
-    if value == other or (isinstance(value, float) and math.isclose(value, other)):
+def _require_same(path: PathLike, field: str, value: Any, other: Any) -> None:
+    if value == other or (isinstance(value, float) and isinstance(other, float) and isclose(value, other)):
         return
     raise ConfigError(
-        f"--site {name}: {field} is not that of the run: only limits of grid and battery, prices and carbon"
+        f"--site {path}: {field} is not that of the run: only limits of grid and battery, prices and carbon"
         " intensity can change during a run"
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from beasy_sched.errors import ConfigError
 from beasy_sched.plugins.foresee.continuation import ContinuedRun, level_quantiles
 from beasy_sched.plugins.foresee.forecast import FAN, MomentForecast
 from beasy_sched.plugins.foresee.what_if import ChangedComparison
@@ -24,7 +25,9 @@ def _fan(
 
 
 def comparison_chart(comparison: ChangedComparison, suffix: str) -> bytes:
-    """Draw the battery's levels as the run continued and as changed. Raises ConfigError."""
+    """Draw the battery's levels as the run continued and as changed. Raises ConfigError, also without one."""
+    if not comparison.has_battery:
+        raise ConfigError("--chart: the run has no battery whose levels could be drawn")
     figure = new_figure(suffix, _SIZE)
     panel = figure.subplots()
     arms = {

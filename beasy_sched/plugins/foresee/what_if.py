@@ -15,10 +15,9 @@ from beasy_sched.engine.observed import ObservedSession
 from beasy_sched.engine.session import Session
 from beasy_sched.errors import BeasyError, ConfigError
 from beasy_sched.formats.batsim_events import ExternalEvent, read_external_events
-from beasy_sched.formats.site_file import read_site
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.outputs.files import RunFiles
-from beasy_sched.plugins.foresee.changed_site import change_site, check_change
+from beasy_sched.plugins.foresee.changed_site import change_site, read_changed_site
 from beasy_sched.plugins.foresee.children import LIMIT_S, Lost, check_platform, default_at_once, run_children
 from beasy_sched.plugins.foresee.continuation import (
     DECODER,
@@ -36,11 +35,12 @@ from beasy_sched.plugins.foresee.following import CONTINUATIONS
 from beasy_sched.plugins.foresee.known import known_at
 from beasy_sched.policies.registry import make_policy
 from beasy_sched.protocol.notices import POWER_FIELD
-from beasy_sched.run.building import check_needs
 from beasy_sched.run.following import RunFollower
 from beasy_sched.run.in_process import run_in_process
 from beasy_sched.run.repeating import RepeatableRun, repeatable_run
+from beasy_sched.run.settings import RunSettings
 from beasy_sched.simulator import Simulation
+from beasy_sched.units import counted
 
 
 @dataclass(frozen=True)
@@ -92,6 +92,7 @@ class ChangedComparison:
     is_known: bool
     """Whether the only future is the one of the run."""
     has_site: bool
+    has_battery: bool
     change: str
     pairs: tuple[Pair, ...]
     problems: tuple[str, ...]
@@ -112,7 +113,8 @@ class _AtMoment(RunFollower):
         """Pause at the moment."""
 
         def at_moment() -> None:
-            if running.session.begun and not running.session.over:
+            session = running.session
+            if session.begun and not session.over and horizon_s(session, self._time_s) > self._time_s:
                 self._act(simulation, running)
                 raise _Over
 
@@ -149,25 +151,19 @@ def what_if(
     """
     check_platform()
     run = repeatable_run(prefix)
-    if change.policy is not None:
-        policy = make_policy(change.policy)
-        check_needs(
-            policy, change.policy, site=run.settings.site is not None, plan=run.settings.plan is not None
-        )
+    _check_change(change, run.settings)
     events = None if change.production is None else _production_events(change.production)
-    site = None if change.site is None else read_site(change.site)
+    site = None
+    if change.site is not None and run.settings.site is not None:
+        site = read_changed_site(change.site, run.settings.site, run.settings.site_name)
     found: list[ChangedComparison] = []
 
     def compare(simulation: Simulation, running: ObservedSession) -> None:
         session = running.session
         until_s = horizon_s(session, at_s)
         moment = moment_of(session, at_s, until_s)
-        _check_hosts("--lose", change.lost, session)
-        _check_hosts("--add", change.added, session)
-        if site is not None:
-            if session.power is None:
-                raise ConfigError("--site: the run has no site whose limits or prices could change")
-            check_change(session.power.site, site, str(change.site))
+        _check_hosts("--lose", change.lost, session, in_service=True)
+        _check_hosts("--add", change.added, session, in_service=False)
         known = known_at(at_s, until_s, simulation, session)
         numbers = [None] if is_known else [*range(continuations)]
 
@@ -185,9 +181,13 @@ def what_if(
             if isinstance(one, bytes) and isinstance(other, bytes)
         ]
         problems = tuple(result.problem for result in results if isinstance(result, Lost))
-        has_site = session.power is not None
+        power = session.power
+        has_battery = power is not None and power.site.storage.battery.capacity_j > 0.0
+        words = change.words
         found.append(
-            ChangedComparison(at_s, until_s, is_known, has_site, change.words, tuple(pairs), problems)
+            ChangedComparison(
+                at_s, until_s, is_known, power is not None, has_battery, words, tuple(pairs), problems
+            )
         )
 
     repeat_to(run, at_s, compare)
@@ -196,9 +196,39 @@ def what_if(
     return found[0]
 
 
-def _check_hosts(option: str, hosts: HostSet | None, session: Session) -> None:
-    if hosts is not None and int(hosts.ids.max()) >= session.cluster.size:
+def _check_change(change: Change, settings: RunSettings) -> None:
+    """Raise ConfigError for a change that this run cannot have."""
+    if change.policy is not None:
+        policy = make_policy(change.policy)
+        for requires, given, what in (
+            (policy.needs_power, settings.site, "a site: pass --site"),
+            (policy.needs_plan, settings.plan, "an offline plan: pass --plan"),
+        ):
+            if requires and given is None:
+                raise ConfigError(
+                    f"--policy {change.policy}: requires {what} FILE to 'simulate', and use that run"
+                )
+    if settings.site is None:
+        for option, given in (("--site", change.site), ("--production", change.production)):
+            if given is not None:
+                raise ConfigError(
+                    f"{option}: the run has no site, so its power has no limit that could change"
+                )
+    if change.lost is not None and change.added is not None:
+        both = {*change.lost} & {*change.added}
+        if both:
+            raise ConfigError(f"--lose and --add: found {HostSet.of(both)} in both: omit it from one of them")
+
+
+def _check_hosts(option: str, hosts: HostSet | None, session: Session, *, in_service: bool) -> None:
+    """Raise ConfigError unless the hosts exist, and one of them is in service or not, as required."""
+    if hosts is None:
+        return
+    if int(hosts.ids.max()) >= session.cluster.size:
         raise ConfigError(f"{option}: found {hosts}, but the servers are 0 to {session.cluster.size - 1}")
+    if not (session.cluster.in_service[hosts.ids] == in_service).any():
+        state = "out of service" if in_service else "in service"
+        raise ConfigError(f"{option}: found {hosts}, but the servers are {state} at that time already")
 
 
 def _production_events(path: str) -> list[ExternalEvent]:
@@ -299,7 +329,7 @@ def figures(comparison: ChangedComparison) -> list[ComparedFigure]:
 def table(comparison: ChangedComparison) -> list[str]:
     """Return the paired table as lines of text."""
     hours = (comparison.until_s - comparison.time_s) / 3600.0
-    futures = "the real future" if comparison.is_known else f"{len(comparison.pairs)} futures"
+    futures = "the real future" if comparison.is_known else counted(len(comparison.pairs), "future")
     lines = [
         f"{hours:,.4g} h from {comparison.time_s / 3600.0:,.4g} h on, in {futures}: {comparison.change}",
         "",

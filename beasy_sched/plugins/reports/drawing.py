@@ -32,13 +32,18 @@ LEGEND: Final = {"loc": "upper right", "fontsize": 8, "framealpha": 0.9}
 """Position and size of a panel's legend."""
 
 
+def check_format(suffix: str) -> None:
+    """Raise ConfigError unless a figure can be saved in the format ``suffix``."""
+    if _kind(suffix) not in _FORMATS:
+        raise ConfigError(f"figure format: found {suffix!r}, expected {', '.join(_FORMATS)}")
+
+
 def new_figure(suffix: str, size: tuple[float, float]) -> Any:
     """Return an empty figure of ``size`` (inches), to be saved in the format ``suffix``.
 
     Raises ConfigError for a format that is not png, svg or pdf, and where matplotlib is not installed.
     """
-    if _kind(suffix) not in _FORMATS:
-        raise ConfigError(f"figure format: found {suffix!r}, expected {', '.join(_FORMATS)}")
+    check_format(suffix)
     figures = load_optional("matplotlib.figure", "beasy-sched[plot]", "drawing")
     return figures.Figure(figsize=size, layout="constrained")
 

@@ -19,6 +19,8 @@ from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.model.events import Message
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.outputs.files import RunFiles
+from beasy_sched.plugins.foresee.changed_site import read_changed_site
+from beasy_sched.plugins.foresee.charts import comparison_chart
 from beasy_sched.plugins.foresee.children import Lost, run_children
 from beasy_sched.plugins.foresee.what_if import Change, figures, repeat_to, what_if
 from beasy_sched.policies.registry import built_in
@@ -29,9 +31,12 @@ from beasy_sched.simulator import Simulation
 from tests.plugins.foresee.foreseen_site import (
     GRID,
     HOUR_S,
+    HYDROGEN,
+    LOADS,
     SITE,
     FutureSite,
     changed,
+    replace,
     some_jobs,
     sunny_w,
     with_policy,
@@ -207,8 +212,105 @@ def test_prices_and_limits_change_from_the_moment_on(tmp_path: Path) -> None:
     assert pair.changed.totals.import_kwh < pair.as_it_was.totals.import_kwh
     larger = tmp_path / "larger.toml"
     larger.write_text(text.replace("capacity_kwh = 12.0", "capacity_kwh = 13.0"))
-    with pytest.raises(ConfigError, match=r"larger.toml: battery.capacity_j is not that of the run"):
+    with pytest.raises(ConfigError, match=r"larger.toml: battery.capacity_kwh is not that of the run"):
         what_if(prefix, 14 * HOUR_S, Change(site=str(larger)), is_known=True)
+
+
+@pytest.mark.parametrize(
+    ("more", "field"),
+    [
+        ("[cooling]\npue = 1.5\n", "cooling.pue"),
+        ('[guard]\nmode = "kill-all"\n', "guard.mode"),
+        ("[load]\nbase_kw = 0.1\n", "load.base_kw"),
+        ("[restart]\ndump_s = 45\n", "restart.dump_s"),
+        (HYDROGEN, "hydrogen.tank_kg"),
+        ("charge = { hours = [0, 5] }\n", "grid.charge"),
+        ("peak_per_kw = 12.0\n", "grid.peak_per_kw"),
+    ],
+)
+def test_what_cannot_change_is_refused(tmp_path: Path, more: str, field: str) -> None:
+    text = SITE.format(window_h=24) + GRID
+    site = FutureSite([], sunny_w(24), window_h=24, hosts=2, prices=[0.1] * 48)
+    _, settings = site.write(tmp_path)
+    assert settings.site == text
+    path = tmp_path / "changed.toml"
+    path.write_text(text + more)
+    with pytest.raises(ConfigError, match=f"changed.toml: {field} is not that of the run"):
+        read_changed_site(path, text, settings.site_name)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "field"),
+    [
+        ("capacity_kwh = 12.0", "capacity_kwh = 12.0\nsoc_target_pct = 80", "battery.soc_target_pct"),
+        ("2019-06-01", "2019-06-02", "time.start"),
+        ("[grid]", "[guard]\n[grid]", None),
+        ("import_limit_kw = 1.0", "import_limit_kw = 1.0\nexport = 'feed-in'", None),
+        ("charge_limit_kw = 6.0", "charge_limit_kw = 5.0", None),
+    ],
+)
+def test_fields_are_compared_with_their_defaults(
+    tmp_path: Path, before: str, after: str, field: str | None
+) -> None:
+    text = SITE.format(window_h=24) + GRID
+    site = FutureSite([], sunny_w(24), window_h=24, hosts=2, prices=[0.1] * 48)
+    _, settings = site.write(tmp_path)
+    path = tmp_path / "changed.toml"
+    path.write_text(text.replace(before, after))
+    if field is None:
+        read_changed_site(path, text, settings.site_name)
+        return
+    with pytest.raises(ConfigError, match=f"changed.toml: {field} is not that of the run"):
+        read_changed_site(path, text, settings.site_name)
+
+
+def test_a_file_of_services_cannot_change(tmp_path: Path) -> None:
+    text = SITE.format(window_h=24) + LOADS
+    site = FutureSite(
+        [], sunny_w(24), window_h=24, hosts=2, temperatures_c=[15.0] * 48, services_kw=[0.1] * 48
+    )
+    _, settings = site.write(tmp_path)
+    other = tmp_path / "elsewhere"
+    other.mkdir()
+    site.write(other)
+    for folder in (tmp_path, other):
+        (folder / "changed.toml").write_text(text)
+    read_changed_site(tmp_path / "changed.toml", text, settings.site_name)
+    with pytest.raises(ConfigError, match=r"cooling.temperature is not that of the run"):
+        read_changed_site(other / "changed.toml", text, settings.site_name)
+
+
+def test_changes_without_an_effect_are_refused(tmp_path: Path) -> None:
+    jobs = some_jobs(np.random.default_rng(3), until_s=30 * HOUR_S, count=20)
+    broken = [{"timestamp": 7200.0, "type": "breaks", "resources": "0-1"}]
+    site = FutureSite(jobs, sunny_w(48), window_h=48, hosts=5, failures=broken)
+    prefix = _run_of(site, tmp_path / "site", "easy")
+    for change, message in (
+        (Change(added=HostSet.parse("2-4")), "--add: found 2-4, but the servers are in service at that time"),
+        (Change(lost=HostSet.parse("0-1")), "--lose: found 0-1, but the servers are out of service at"),
+        (
+            Change(lost=HostSet.parse("2-4"), added=HostSet.parse("1-3")),
+            "--lose and --add: found 2-3 in both",
+        ),
+        (Change(policy="beasy"), "--policy beasy: requires an offline plan: pass --plan FILE to 'simulate'"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            what_if(prefix, 14 * HOUR_S, change, is_known=True)
+    with pytest.raises(ConfigError, match=r"--at: found 172800 s, but the run .* ended at 172800 s"):
+        what_if(prefix, 48 * HOUR_S, Change(), is_known=True)
+    no_site = _run_of(replace(site, with_site=False), tmp_path / "none", "easy")
+    production = str(tmp_path / "site" / "power.txt")
+    for option, change in (
+        ("--production", Change(production=production)),
+        ("--site", Change(site="default")),
+    ):
+        with pytest.raises(ConfigError, match=f"{option}: the run has no site"):
+            what_if(no_site, 14 * HOUR_S, change, is_known=True)
+    with pytest.raises(ConfigError, match="--policy power-reactive: requires a site"):
+        what_if(no_site, 14 * HOUR_S, Change(policy="power-reactive"), is_known=True)
+    comparison = what_if(no_site, 14 * HOUR_S, Change(lost=HostSet.parse("3")), is_known=True)
+    with pytest.raises(ConfigError, match="--chart: the run has no battery"):
+        comparison_chart(comparison, ".svg")
 
 
 def test_errors_name_what_to_do(tmp_path: Path) -> None:

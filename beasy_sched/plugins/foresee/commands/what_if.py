@@ -73,12 +73,14 @@ def what_if(given: _WhatIfOptions, prefix: str) -> None:
     from beasy_sched.plugins.foresee.what_if import Change, figures, table
     from beasy_sched.plugins.foresee.what_if import what_if as compare
 
-    production = None if given.production is None else str(given.production)
-    site = None if given.site is None else str(given.site)
+    if given.chart is not None:
+        from beasy_sched.plugins.reports.drawing import check_format
+
+        check_format(Path(given.chart).suffix)
     comparison = compare(
         prefix,
         given.at,
-        Change(given.policy, given.lose, production, given.add, site),
+        Change(given.policy, given.lose, _text(given.production), given.add, _text(given.site)),
         is_known=given.known,
         continuations=given.continuations,
         at_once=given.at_once,
@@ -86,12 +88,16 @@ def what_if(given: _WhatIfOptions, prefix: str) -> None:
     for problem in dict.fromkeys(comparison.problems):
         count = comparison.problems.count(problem)
         click.echo(f"warning: {count} of the continuations {problem}; the other pairs count", err=True)
+    if given.as_json:
+        click.echo(msgspec.json.encode(figures(comparison)).decode())
+    else:
+        for line in table(comparison):
+            click.echo(line)
     if given.chart is not None:
         from beasy_sched.plugins.foresee.charts import comparison_chart
 
         write_output(given.chart, [comparison_chart(comparison, Path(given.chart).suffix)])
-    if given.as_json:
-        click.echo(msgspec.json.encode(figures(comparison)).decode())
-        return
-    for line in table(comparison):
-        click.echo(line)
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)
