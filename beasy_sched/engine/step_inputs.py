@@ -193,8 +193,12 @@ class StepInputs:
         return bool(self._own)
 
     def replace_own(self, series: Series) -> None:
-        """Let the site's own sources have the power of ``series`` together, from the next step on."""
+        """Let the site's own sources have the power of ``series``, from the next step on.
+
+        It is the whole production: what was announced so far does not add to it.
+        """
         self._own = [(self._own[0][0], series)]
+        self._announced_w, self._announced_parts_w = 0.0, NO_PARTS
 
     def begin_step(self, start_s: float) -> None:
         """Let the rates that were announced early for the step at ``start_s`` take effect, and predict.

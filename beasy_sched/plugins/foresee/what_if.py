@@ -165,6 +165,11 @@ def what_if(
         _check_hosts("--lose", change.lost, session, in_service=True)
         _check_hosts("--add", change.added, session, in_service=False)
         known = known_at(at_s, until_s, simulation, session)
+        if events is not None and known.has_own and not is_known:
+            raise ConfigError(
+                "--production: the site has sources of its own, and drawn futures have only the sum of all:"
+                " use --known"
+            )
         numbers = [None] if is_known else [*range(continuations)]
 
         def task(number: int | None, is_changed: bool) -> bytes:

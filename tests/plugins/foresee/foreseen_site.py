@@ -44,6 +44,14 @@ level_target_kg = 0.2
 electrolyzer_max_kw = 1.0
 fuel_cell_max_kw = 1.0
 """
+MILL = """
+[[source]]
+name = "mill"
+kind = "river"
+flow_m3_s = 0.01
+head_m = 2.5
+"""
+"""Requires the kind `river.RIVER`."""
 BUDGETED = ("energybud", "reducepc", "powercap")
 LOADS = """
 [cooling]

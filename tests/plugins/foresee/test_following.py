@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from beasy_sched.arrays import FloatArray
+from beasy_sched.energy import sources
 from beasy_sched.errors import ConfigError
 from beasy_sched.formats.atomic import PartFile
 from beasy_sched.outputs.files import RunFiles
@@ -23,6 +24,7 @@ from beasy_sched.policies.registry import built_in
 from beasy_sched.run.in_process import run_in_process
 from tests.plugins.foresee.foreseen_site import (
     HOUR_S,
+    MILL,
     FutureSite,
     changed,
     foreseen,
@@ -31,6 +33,7 @@ from tests.plugins.foresee.foreseen_site import (
     sunny_w,
     with_policy,
 )
+from tests.river import RIVER
 from tests.small_site import differing
 
 PLAIN = [
@@ -105,6 +108,18 @@ def test_a_certain_future_is_foreseen_by_every_policy(
     _check_certain(
         replace(with_policy(_certain(3), policy, number), window_h=36, windows=2), tmp_path, policy
     )
+
+
+def test_a_site_with_its_own_sources_and_announced_ones_is_foreseen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drawing, "_repeats", _once)
+    monkeypatch.setitem(sources.KINDS, RIVER.name, RIVER)
+    site = replace(_certain(3), site_more=MILL)
+    (forecast,) = foreseen(site, tmp_path, "easy", Moments(at_s=(34 * HOUR_S,)), continuations=2).forecasts
+    assert forecast.steps is not None
+    for told, actual in zip(forecast.steps.soc_pct, forecast.steps.actual_soc_pct, strict=True):
+        assert told == pytest.approx([actual] * 5, abs=0.05)
 
 
 def _once(weights: FloatArray, rng: np.random.Generator) -> list[int]:

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 import beasy_sched as bs
 from beasy_sched.cli import cli
+from beasy_sched.energy import sources
 from beasy_sched.engine.observed import ObservedSession
 from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.model.events import Message
@@ -33,6 +34,7 @@ from tests.plugins.foresee.foreseen_site import (
     HOUR_S,
     HYDROGEN,
     LOADS,
+    MILL,
     SITE,
     FutureSite,
     changed,
@@ -41,6 +43,7 @@ from tests.plugins.foresee.foreseen_site import (
     sunny_w,
     with_policy,
 )
+from tests.river import RIVER
 
 PLAIN = [
     name
@@ -311,6 +314,19 @@ def test_changes_without_an_effect_are_refused(tmp_path: Path) -> None:
     comparison = what_if(no_site, 14 * HOUR_S, Change(lost=HostSet.parse("3")), is_known=True)
     with pytest.raises(ConfigError, match="--chart: the run has no battery"):
         comparison_chart(comparison, ".svg")
+
+
+def test_a_drawn_sum_of_all_sources_cannot_be_replaced_in_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sources.KINDS, RIVER.name, RIVER)
+    site = FutureSite([], sunny_w(48), window_h=48, hosts=2, site_more=MILL)
+    prefix = _run_of(site, tmp_path, "easy")
+    change = Change(production=str(tmp_path / "power.txt"))
+    with pytest.raises(ConfigError, match="--production: the site has sources of its own"):
+        what_if(prefix, 14 * HOUR_S, change, continuations=1)
+    (pair,) = what_if(prefix, 14 * HOUR_S, change, is_known=True).pairs
+    assert pair.as_it_was == pair.changed
 
 
 def test_errors_name_what_to_do(tmp_path: Path) -> None:
