@@ -167,7 +167,7 @@ def what_if(
         known = known_at(at_s, until_s, simulation, session)
         if events is not None and known.has_own and not is_known:
             raise ConfigError(
-                "--production: the site has sources of its own, and drawn futures have only the sum of all:"
+                "--production: the site file has sources, and drawn futures have only the sum of production:"
                 " use --known"
             )
         numbers = [None] if is_known else [*range(continuations)]

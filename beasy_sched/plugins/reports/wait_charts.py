@@ -14,7 +14,7 @@ from beasy_sched.plugins.reports.run_data import RunData, RunJobs, StepCurve, co
 SPANS: Final = 240
 """Number of time spans over which waits are aggregated."""
 _UNITS: Final = (("h", 3600.0), ("min", 60.0), ("s", 1.0))
-_TICKS: Final = {1: "1 s", 10: "10 s", 60: "1 min", 600: "10 min", 3600: "1 h", 36_000: "10 h", 86_400: "1 d",
+_TICKS: Final = {1: "1 s", 10: "10 s", 60: "1 min", 600: "10 min", 3600: "1 h", 86_400: "1 d",
                  864_000: "10 d", 8_640_000: "100 d"}  # fmt: skip
 
 
@@ -88,7 +88,7 @@ def wait_distribution(waited_s: Mapping[str, tuple[FloatArray, str, str]], key: 
     ticks = [tick for tick in _TICKS if tick <= longest_s]
     layout = {
         "xaxis": {"type": "log", "title": {"text": "waited at most"}, "tickmode": "array", "tickvals": ticks,
-                  "ticktext": [_TICKS[tick] for tick in ticks], "fixedrange": True},
+                  "ticktext": [_TICKS[tick] for tick in ticks], "tickangle": 0, "fixedrange": True},
         "yaxis": {"title": {"text": "share of the jobs [%]"}, "range": [0, 102], "fixedrange": True},
         "hovermode": "x unified",
     }  # fmt: skip

@@ -323,7 +323,7 @@ def test_a_drawn_sum_of_all_sources_cannot_be_replaced_in_part(
     site = FutureSite([], sunny_w(48), window_h=48, hosts=2, site_more=MILL)
     prefix = _run_of(site, tmp_path, "easy")
     change = Change(production=str(tmp_path / "power.txt"))
-    with pytest.raises(ConfigError, match="--production: the site has sources of its own"):
+    with pytest.raises(ConfigError, match="--production: the site file has sources"):
         what_if(prefix, 14 * HOUR_S, change, continuations=1)
     (pair,) = what_if(prefix, 14 * HOUR_S, change, is_known=True).pairs
     assert pair.as_it_was == pair.changed

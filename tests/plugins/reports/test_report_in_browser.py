@@ -13,6 +13,7 @@ from command_line import exit_code
 from plugins.reports.by_hand import JOBS, row, summary, write_run
 from plugins.reports.chromium import PROGRAM, Page
 from plugins.reports.test_grid_charts import BATTERY, on_a_grid
+from real_batsim.restart_runs import SITE, RestartRun
 from small_site import small_site
 
 from beasy_sched.plugins.reports.comparison import FIGURES, GRID_FIGURES
@@ -177,6 +178,30 @@ def test_the_gantt_chart_has_colours_and_tells_the_job(page: Page, report: Path)
     }
     page.mouse(left + width / 2, top - 5)
     assert page.run("document.querySelector('.tip')") is None
+
+
+def test_kills_of_jobs_that_came_back_and_forecasts_have_their_marks_in_the_legend(
+    page: Page, tmp_path: Path
+) -> None:
+    RestartRun(205).write(tmp_path)
+    (tmp_path / "site.toml").write_text(SITE.format(interval_s=400, dump_s=7.5, notice_s=0))
+    given = {"-p": "platform.xml", "-w": "workload.json", "--events": "power.txt", "--site": "site.toml"}
+    arguments = [text for option, name in given.items() for text in (option, str(tmp_path / name))]
+    arguments += ["--on-kill", "requeue", "--foresee", "2h", "-n", "2", "-q"]
+    assert exit_code("simulate", *arguments, "-o", str(tmp_path / "run")) == 0
+    out = tmp_path / "report.html"
+    assert exit_code("report", str(tmp_path / "run"), "-o", str(out), "-q") == 0
+    page.open(out)
+    show(page, "run-1-gantt")
+    legend = "[...document.getElementById('{}').parentElement.querySelectorAll('.legend > *')]"
+    legend += ".map(item => item.textContent)"
+    assert "killed" not in page.run(
+        "(({ outcomes, jobs }) => Array.from(jobs.outcome, code => outcomes[code]))"
+        "(report.charts.get('run-1-gantt').spec)"
+    )
+    assert "killed here" in page.run(legend.format("run-1-gantt"))
+    show(page, "run-1-foreseen-starts")
+    assert page.run(legend.format("run-1-foreseen-starts")) == ["80 % interval", "|actual start"]
 
 
 PANEL = "document.querySelector('.why:not([hidden])')"

@@ -73,3 +73,13 @@ def test_utilization(tmp_path: Path) -> None:
 def test_utilization_without_a_summary(tmp_path: Path) -> None:
     run = read_run_data("a", write_run(tmp_path / "a", summary=None))
     assert "On average 36.25 % of all." in utilization(run, "r").note
+
+
+def test_the_labels_of_long_waits_stay_apart_on_a_narrow_screen() -> None:
+    axis = wait_distribution({"a": (np.array([1.0, 3e5]), "run-0", "solid")}, "k", "t").spec["layout"][
+        "xaxis"
+    ]
+    decades = np.log10([axis["tickvals"][0], 3e5])
+    apart_px = 280.0 * np.diff(np.log10(axis["tickvals"])) / (decades[1] - decades[0])
+    assert apart_px.min() > 30.0  # half of "10 min" and of "1 h", and a gap
+    assert axis["tickangle"] == 0

@@ -181,7 +181,7 @@ const gantt = (() => {
 
   /** Marks of kills and, if there is room, edges and names of the jobs. */
   function finish(on, chart, { x, y, width, first, last, fine }, thick) {
-    const { spec, gantt: state } = chart, { jobs, bars } = spec, colors = state.paint, killed = spec.outcomes.indexOf(KILLED);
+    const { spec, gantt: state } = chart, { jobs, bars } = spec, colors = state.paint;
     const marked = [];
     on.font = "11px sans-serif";
     on.textBaseline = "middle";
@@ -196,7 +196,7 @@ const gantt = (() => {
         on.lineWidth = 1;
         on.strokeRect(Math.round(a) + 0.5, top + 0.5, Math.round(b) - Math.round(a), bottom - top);
       }
-      if ((jobs.outcome[j] === killed || jobs.next?.[j] >= 0) && x(jobs.end[j]) <= width) {
+      if (isKilled(spec, j) && x(jobs.end[j]) <= width) {
         on.fillStyle = colors.killed;
         on.fillRect(Math.round(b) - 2, top, 3, Math.max(1, bottom - top));
       }
@@ -271,10 +271,16 @@ const gantt = (() => {
     if (mode === "job") add(colors.jobs[0], "a job (shades distinguish jobs)");
     if (mode === "outcome") new Set(spec.jobs.outcome).forEach((code) => { if (hasBars(spec, code)) add(colors.outcomes[code], spec.outcomes[code]); });
     if (mode === "pstate") usedPstates(spec).forEach((p) => add(pstateColor(spec, p), `P-state ${p}`));
-    if (mode !== "outcome" && spec.jobs.outcome.includes(spec.outcomes.indexOf(KILLED))) add(colors.killed, "killed here");
+    const named = mode === "outcome" && hasBars(spec, spec.outcomes.indexOf(KILLED));
+    if (!named && spec.jobs.outcome.some((_, j) => isKilled(spec, j))) add(colors.killed, "killed here");
     const used = new Set(spec.states.state || []);
     STATE_NAMES.forEach((name, code) => { if (code === ON || used.has(code)) add(colors.states[code], name); });
     if (old) old.replaceWith(box); else chart.element.after(box);
+  }
+
+  /** Whether a life of a job ended with a kill. */
+  function isKilled({ jobs, outcomes }, j) {
+    return jobs.outcome[j] === outcomes.indexOf(KILLED) || jobs.next?.[j] >= 0;
   }
 
   function hasBars(spec, code) {

@@ -153,7 +153,7 @@ const report = (() => {
       const look = trace.line || {}, paint = painted(trace.fillcolor || (trace.marker || look).color);
       if (trace.mode === "markers") {
         swatch.className = "mark";
-        swatch.textContent = { diamond: "\u25c6", "triangle-down": "\u25bc" }[trace.marker.symbol] || "\u2715";
+        swatch.textContent = { diamond: "\u25c6", "triangle-down": "\u25bc", "line-ns": "|" }[trace.marker.symbol] || "\u2715";
         swatch.style.color = paint;
       } else if (trace.type === "scatter" && !trace.fillcolor) {
         swatch.className = "line";
