@@ -159,6 +159,7 @@ def _draw_servers(panel: Any, plans: PlanStore) -> None:
             panel.stairs(plan.servers.on_count, _hours(plan), fill=True, color=_SERVERS, alpha=0.8)
     panel.axhline(count, color=LIMIT, linewidth=1.0, linestyle=":")
     panel.set_ylim(0.0, 1.08 * count)
+    panel.yaxis.get_major_locator().set_params(integer=True)
     panel.set_ylabel(f"servers on\nof {count:,}")
 
 

@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from command_line import exit_code
 
 import beasy_sched as bs
 from beasy_sched.cli import cli
@@ -378,6 +379,16 @@ def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert told["settings"]["policy"] == "easy"
     done = CliRunner().invoke(cli, [*simulate, "-n", "2"])
     assert done.exit_code != 0
+
+
+@pytest.mark.parametrize(("chart", "tables"), [("c.gif", 0), ("none/c.png", 1)])
+def test_a_chart_that_cannot_be_written_does_not_cost_the_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], chart: str, tables: int
+) -> None:
+    prefix = _run(tmp_path)
+    arguments = ["--at", "14h", "--lose", "0-3", "--known", "--chart", str(tmp_path / chart)]
+    assert exit_code("what-if", prefix, *arguments) == 2
+    assert capsys.readouterr().out.count("jobs finished") == tables
 
 
 def test_from_python(tmp_path: Path) -> None:

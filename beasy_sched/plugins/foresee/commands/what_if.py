@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -19,6 +19,9 @@ from beasy_sched.cli.options import (
     written_option,
 )
 from beasy_sched.outputs.quantities import parse_moment
+
+if TYPE_CHECKING:
+    from beasy_sched.plugins.foresee.what_if import ChangedComparison
 
 
 def _hosts(text: str) -> Any:
@@ -70,7 +73,7 @@ def what_if(given: _WhatIfOptions, prefix: str) -> None:
     beasy-sched what-if out/run --at 1d12h --lose 0-3
     beasy-sched what-if out/run --at 18h --policy bid-price
     """
-    from beasy_sched.plugins.foresee.what_if import Change, figures, table
+    from beasy_sched.plugins.foresee.what_if import Change
     from beasy_sched.plugins.foresee.what_if import what_if as compare
 
     if given.chart is not None:
@@ -88,15 +91,23 @@ def what_if(given: _WhatIfOptions, prefix: str) -> None:
     for problem in dict.fromkeys(comparison.problems):
         count = comparison.problems.count(problem)
         click.echo(f"warning: {count} of the continuations {problem}; the other pairs count", err=True)
-    if given.as_json:
-        click.echo(msgspec.json.encode(figures(comparison)).decode())
-    else:
-        for line in table(comparison):
-            click.echo(line)
-    if given.chart is not None:
-        from beasy_sched.plugins.foresee.charts import comparison_chart
+    try:
+        if given.chart is not None:
+            from beasy_sched.plugins.foresee.charts import comparison_chart
 
-        write_output(given.chart, [comparison_chart(comparison, Path(given.chart).suffix)])
+            write_output(given.chart, [comparison_chart(comparison, Path(given.chart).suffix)])
+    finally:  # the figures took long, and the chart may have no place
+        _print(comparison, as_json=given.as_json)
+
+
+def _print(comparison: ChangedComparison, *, as_json: bool) -> None:
+    from beasy_sched.plugins.foresee.what_if import figures, table
+
+    if as_json:
+        click.echo(msgspec.json.encode(figures(comparison)).decode())
+        return
+    for line in table(comparison):
+        click.echo(line)
 
 
 def _text(path: Path | None) -> str | None:
