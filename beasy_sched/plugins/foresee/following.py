@@ -197,10 +197,9 @@ class ForecastFollower(RunFollower):
     def end(self, files: RunFiles) -> None:
         """Add what happened to the forecasts, and the file of forecasts to those of the run."""
         self._add_truth()
-        lone = [at_s for at_s in self._moments.at_s if at_s > self._last_s]
-        if lone:
-            end_s = max(self._running.session.now, 0.0)
-            self._warn(f"no forecast at {lone[0]:g} s: the run ended at {end_s:g} s")
+        if late := sorted({at_s for at_s in self._moments.at_s if at_s > self._last_s}):
+            times = ", ".join(f"{at_s:g} s" for at_s in late)
+            self._warn(f"no forecast at {times}: the run ended at {max(self._running.session.now, 0.0):g} s")
         text = "".join(f"{ENCODER.encode(forecast).decode()}\n" for forecast in self.forecasts)
         try:
             files.add(run_files.FORESEE, text)

@@ -40,6 +40,7 @@ def foresee(
     from beasy_sched.run.repeating import repeatable_run
 
     at_s = _moment(at)
+    _check_numbers(continuations, at_once)
     repeated = repeatable_run(find_prefix(place_of(run)))
     foresight = ForecastFollower(
         Moments(at_s=(at_s,)),
@@ -110,10 +111,10 @@ def what_if(
         _hosts("add", add),
         None if site is None else str(site),
     )
+    at_s = _moment(at)
+    _check_numbers(continuations, at_once)
     prefix = find_prefix(place_of(run))
-    comparison = compare(
-        prefix, _moment(at), change, is_known=known, continuations=continuations, at_once=at_once
-    )
+    comparison = compare(prefix, at_s, change, is_known=known, continuations=continuations, at_once=at_once)
     return pd.DataFrame([asdict(each) for each in figures(comparison)]).set_index("name")
 
 
@@ -126,6 +127,13 @@ def _hosts(name: str, text: str | None) -> HostSet | None:
 
 def _moment(at: float | str) -> float:
     try:
-        return parse_moment(at) if isinstance(at, str) else float(at)
+        return parse_moment(str(at))
     except ValueError as error:
         raise ConfigError(f"at: {error}") from None
+
+
+def _check_numbers(continuations: int, at_once: int | None) -> None:
+    numbers = {"continuations": (continuations, 10_000), "at_once": (1 if at_once is None else at_once, 1000)}
+    for name, (number, most) in numbers.items():
+        if type(number) is not int or not 1 <= number <= most:
+            raise ConfigError(f"{name}: found {number!r}, expected an integer from 1 to {most}")

@@ -157,9 +157,10 @@ def test_the_file_has_a_line_for_each_moment_with_what_happened(tmp_path: Path) 
 
 def test_a_moment_after_the_end_is_reported(tmp_path: Path) -> None:
     said: list[str] = []
-    foreseen(_site(), tmp_path, "easy", Moments(at_s=(100 * HOUR_S,)), warn=said.append)
+    late = Moments(at_s=(100 * HOUR_S, 50 * HOUR_S, 100 * HOUR_S))
+    foreseen(_site(), tmp_path, "easy", late, warn=said.append)
     assert len(said) == 1
-    assert said[0].startswith("no forecast at 360000 s: the run ended at 17")
+    assert said[0].startswith("no forecast at 180000 s, 360000 s: the run ended at 17")
 
 
 def test_without_a_site_jobs_are_foreseen(tmp_path: Path) -> None:

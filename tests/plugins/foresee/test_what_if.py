@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -397,6 +399,26 @@ def test_from_python(tmp_path: Path) -> None:
     assert {"start_s", "started_s", "start_by_walltimes_s"} <= {*frame.columns}
     compared = bs.what_if(prefix, at="14h", lose="0-3", continuations=2, at_once=2)
     assert compared.loc["jobs finished", "difference"] < 0
+
+
+@pytest.mark.parametrize("function", [bs.foresee, bs.what_if])
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"at": -5}, "at: '-5' is not a valid time"),
+        ({"at": float("nan")}, "at: 'nan' is not a valid time"),
+        ({"at": None}, "at: 'None' is not a valid time"),
+        ({"at": 60, "continuations": 0}, "continuations: found 0, expected an integer from 1 to 10000"),
+        ({"at": 60, "continuations": 2.5}, r"continuations: found 2\.5, expected an integer"),
+        ({"at": 60, "at_once": -2}, "at_once: found -2, expected an integer from 1 to 1000"),
+        ({"at": 60, "at_once": 0}, "at_once: found 0, expected an integer from 1 to 1000"),
+    ],
+)
+def test_wrong_numbers_are_errors(
+    tmp_path: Path, function: Callable[..., object], given: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        function(str(tmp_path / "run"), **given)
 
 
 @pytest.mark.parametrize("name", ["price.csv", "temperature.csv", "services.csv"])
