@@ -29,6 +29,11 @@ def test_the_picture_is_up_to_date(drawing: ModuleType):
     assert drawing.picture() == PICTURE
 
 
+def test_the_picture_is_readable():
+    sizes = [float(size) for size in re.findall(r'font-size="([\d.]+)"', PICTURE)]
+    assert min(sizes) > 9.7
+
+
 def test_every_layer_is_drawn_and_exists(drawing: ModuleType):
     drawn = re.findall(r'font-weight="bold">([\w.-]+)</text>', PICTURE)
     names = [name for row in drawing.layers() for name in row]
