@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import TYPE_CHECKING, Final
 
 from beasy_sched.energy.balance import StepRecord
@@ -57,6 +57,8 @@ class StepInputs:
         """Rates announced for the present step."""
         self._next_rates = Announced()
         """Rates announced for the next step, before it was opened."""
+        self._ignored: Set[str] = frozenset()
+        """Rates whose announcements are ignored."""
         self._differing: set[str] = set()
         """Rates that caused a warning because the announcement differed from the files."""
         self.levels_told = False
@@ -91,8 +93,22 @@ class StepInputs:
             power_w = announced_w.get(kind, 0.0 if kind in own_w else rest_w)
             self._parts_w[kind] = power_w + own_w[kind] if kind in own_w else power_w
 
+    def ignore_rates(self, names: Set[str]) -> None:
+        """Use these rates (``price``, ``carbon``) of the site's grid, not announced ones."""
+        self._ignored = names
+        self.rates, self._next_rates = self._heeded(self.rates), self._heeded(self._next_rates)
+
+    def _heeded(self, announced: Announced) -> Announced:
+        """Return the announced rates without those that are ignored."""
+        price, carbon = announced.price_per_kwh, announced.carbon_g_per_kwh
+        return Announced(
+            None if "price" in self._ignored else price, None if "carbon" in self._ignored else carbon
+        )
+
     def announce_rates(self, announced: Announced, *, step_is_open: bool) -> None:
         """Note the rates of the present step if it is open, else those of the next one."""
+        if self._ignored:
+            announced = self._heeded(announced)
         if step_is_open:
             self.rates = announced
         else:

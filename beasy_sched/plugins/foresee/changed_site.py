@@ -5,18 +5,20 @@ The change is made in the objects of the run's site, which session, policy and r
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from math import isclose
 from typing import Any, Final
 
 from beasy_sched.energy.grid import Foreseen, Grid
 from beasy_sched.energy.site import Site
+from beasy_sched.engine.power_side import PowerSide
 from beasy_sched.errors import ConfigError, PathLike
 from beasy_sched.formats.site_file import parse_site, read_site_text, site_fields
 
 _LIMITS: Final = ("charge_limit_w", "discharge_limit_w")
 _GRID: Final = ("import_limit_w", "export", "export_limit_w", "feed_in_per_kwh")
-_RATES: Final = ("price", "carbon")
+_RATES: Final = {"price": ("grid.price", "grid.tariff"), "carbon": ("grid.carbon",)}
+"""Rates of a grid, and the fields of a site file that give them."""
 _MAY_CHANGE: Final = frozenset(
     (
         "battery.charge_limit_kw",
@@ -34,7 +36,16 @@ _MAY_CHANGE: Final = frozenset(
 """Fields of a site file that may change during a run."""
 
 
-def read_changed_site(path: PathLike, text: str, name: PathLike) -> Site:
+@dataclass(frozen=True)
+class ChangedSite:
+    """A site from a moment on."""
+
+    site: Site
+    rates: frozenset[str]
+    """Rates of the grid that are not those before."""
+
+
+def read_changed_site(path: PathLike, text: str, name: PathLike) -> ChangedSite:
     """Read a site that another one, of the file ``name`` with ``text``, becomes during a run.
 
     Raises InputError, and ConfigError for fields that cannot change.
@@ -52,16 +63,21 @@ def read_changed_site(path: PathLike, text: str, name: PathLike) -> Site:
         for rate in _RATES:
             has = getattr(grid, rate) is not None, getattr(other, rate) is not None
             _require_same(path, f"grid.{rate}", *has)
-    return new
+    rates = {rate for rate, names in _RATES.items() if any(before.get(f) != after.get(f) for f in names)}
+    return ChangedSite(new, frozenset(rates))
 
 
-def change_site(site: Site, new: Site) -> None:
-    """Give a site the limits and rates of ``new``. Existing plans are unchanged."""
+def change_site(power: PowerSide, changed: ChangedSite) -> None:
+    """Give a run's site the limits and rates of ``changed``. Existing plans are unchanged.
+
+    Changed rates take precedence over those that power events announce.
+    """
+    site, new = power.site, changed.site
     for limit in _LIMITS:
         object.__setattr__(site.storage.battery, limit, getattr(new.storage.battery, limit))
-    if site.grid is None or new.grid is None:
-        return
-    _change_grid(site.grid, new.grid)
+    if site.grid is not None and new.grid is not None:
+        _change_grid(site.grid, new.grid)
+        power.inputs.ignore_rates(changed.rates)
 
 
 def _change_grid(grid: Grid, new: Grid) -> None:

@@ -10,14 +10,13 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from beasy_sched.energy.site import Site
 from beasy_sched.engine.observed import ObservedSession
 from beasy_sched.engine.session import Session
 from beasy_sched.errors import BeasyError, ConfigError
 from beasy_sched.formats.batsim_events import ExternalEvent, read_external_events
 from beasy_sched.model.hosts import HostSet
 from beasy_sched.outputs.files import RunFiles
-from beasy_sched.plugins.foresee.changed_site import change_site, read_changed_site
+from beasy_sched.plugins.foresee.changed_site import ChangedSite, change_site, read_changed_site
 from beasy_sched.plugins.foresee.children import LIMIT_S, Lost, check_platform, default_at_once, run_children
 from beasy_sched.plugins.foresee.continuation import (
     DECODER,
@@ -252,14 +251,14 @@ def _continued(
     drawn: DrawnFuture | None,
     change: Change,
     events: Sequence[ExternalEvent] | None = None,
-    site: Site | None = None,
+    site: ChangedSite | None = None,
 ) -> bytes:
     """Continue a paused run after a change to the horizon; return the outcome, encoded."""
     session, world = running.session, simulation.world
     copy = running.detached()
     world.stop_tracing()
     if site is not None and session.power is not None:
-        change_site(session.power.site, site)
+        change_site(session.power, site)
     if drawn is not None:
         replace_future(simulation, session, moment, drawn)
     apply_change(simulation, session, moment, change, events)

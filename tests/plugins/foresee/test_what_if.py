@@ -332,6 +332,27 @@ def test_a_drawn_sum_of_all_sources_cannot_be_replaced_in_part(
     assert pair.as_it_was == pair.changed
 
 
+def test_a_changed_price_takes_the_place_of_announced_ones(tmp_path: Path) -> None:
+    jobs = some_jobs(np.random.default_rng(3), until_s=30 * HOUR_S, count=60)
+    site = FutureSite(jobs, sunny_w(48, 300.0), window_h=48, hosts=5, prices=[0.1] * (24 * 4))
+    inputs, settings = site.write(tmp_path)
+    power = tmp_path / "power.txt"
+    events = [json.loads(line) | {"import_price_per_kwh": 0.1} for line in power.read_text().splitlines()]
+    power.write_text("".join(f"{json.dumps(event)}\n" for event in events))
+    prefix = str(tmp_path / "run")
+    run_in_process(inputs, RunFiles(prefix, settings), followers=[InputsKeeper(prefix, inputs, settings)])
+    text = SITE.format(window_h=48) + GRID
+    (tmp_path / "dear.csv").write_text((tmp_path / "price.csv").read_text().replace(",0.1", ",0.2"))
+    (tmp_path / "dear.toml").write_text(text.replace("price.csv", "dear.csv"))
+    (tmp_path / "limit.toml").write_text(text.replace("import_limit_kw = 1.0", "import_limit_kw = 0.9"))
+    at_s = 14 * HOUR_S
+    for futures in ({"is_known": True}, {"continuations": 1}):
+        (pair,) = what_if(prefix, at_s, Change(site=str(tmp_path / "dear.toml")), **futures).pairs
+        assert pair.changed.totals.cost == pytest.approx(2.0 * pair.as_it_was.totals.cost, rel=1e-3)
+    changed_limit = read_changed_site(tmp_path / "limit.toml", text, settings.site_name)
+    assert changed_limit.rates == set()
+
+
 def test_errors_name_what_to_do(tmp_path: Path) -> None:
     prefix = _run(tmp_path)
     with pytest.raises(
