@@ -127,12 +127,14 @@ def _facts(run: RunData) -> Iterator[str]:
 def _sections(runs: Sequence[RunData], plans: PlanStore | None) -> list[Section]:
     several = len(runs) > 1
     first = _side_by_side(runs) if several else cards_html(cards(runs[0]))
+    of_each_run = [*overall_bars(runs), *grid_bars(runs)]
+    for chart in of_each_run:
+        chart.spec["layout"]["yaxis"]["showticklabels"] = several  # else the heading names the run
     overview: list[Chart | Absent | str] = [
         warning_html(_warnings(runs)),
         first,
         '<div class="pair">',
-        *overall_bars(runs),
-        *grid_bars(runs),
+        *of_each_run,
         "</div>\n",
         *curves_together(runs),
         _all_figures(runs),

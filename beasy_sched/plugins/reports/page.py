@@ -198,7 +198,7 @@ def bars(
         "barmode": "stack", "bargap": 0.35, "hovermode": "y unified",
         "xaxis": {"title": {"text": plain(x_title)}, "fixedrange": True},
         "yaxis": {"autorange": "reversed", "showspikes": False, "fixedrange": True, "type": "category",
-                  "showticklabels": len(names) > 1, "automargin": True},
+                  "automargin": True},
     }  # fmt: skip
     spec = {"kind": "plot", "height": 70 + 34 * len(names), "traces": traces, "layout": layout}
     return Chart(key, title, spec, note)

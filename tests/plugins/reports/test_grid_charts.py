@@ -270,12 +270,26 @@ def test_the_site_s_clock(tmp_path: Path) -> None:
     assert (same.spec.get("start"), apart.spec.get("start")) == (run.start_s, None)
 
 
+def unpacked(places: list[Path]) -> str:
+    """Return a report of runs, and the data of its charts."""
+    text = "".join(report_html(places))
+    packed = re.findall(r'data-for="[^"]+">([^<]*)</script>', text)
+    return text + "".join(zlib.decompress(base64.b64decode(each)).decode() for each in packed)
+
+
+def test_a_bar_names_its_run_unless_it_is_the_only_run(tmp_path: Path) -> None:
+    pytest.importorskip("plotly", reason="reports need plotly")
+    on_a_grid(tmp_path / "a")
+    write_run(tmp_path / "b")
+    for names, is_named in (("ab", "true"), ("a", "false")):
+        text = unpacked([tmp_path / name for name in names])
+        assert {*re.findall(r'"showticklabels": ?(\w+)', text)} == {is_named}
+
+
 def test_the_page(tmp_path: Path) -> None:
     pytest.importorskip("plotly", reason="reports need plotly")
     on_a_grid(tmp_path / "a")
-    text = "".join(report_html([tmp_path / "a"]))
-    packed = re.findall(r'data-for="[^"]+">([^<]*)</script>', text)
-    text += "".join(zlib.decompress(base64.b64decode(each)).decode() for each in packed)
+    text = unpacked([tmp_path / "a"])
     assert '"start":1278925200.0' in text
     assert "Green and brown power" in text
     assert "State of charge" not in text
