@@ -414,6 +414,12 @@ def test_a_chart_that_cannot_be_written_does_not_cost_the_table(
     assert capsys.readouterr().out.count("jobs finished") == tables
 
 
+def test_a_run_is_named_by_its_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _run(tmp_path)
+    assert exit_code("what-if", str(tmp_path), "--at", "14h", "--lose", "0-3", "--known") == 0
+    assert "without servers 0-3" in capsys.readouterr().out
+
+
 def test_from_python(tmp_path: Path) -> None:
     prefix = _run(tmp_path)
     frame = bs.foresee(prefix, at="14h", continuations=2, at_once=2)

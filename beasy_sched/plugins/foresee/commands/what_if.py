@@ -67,7 +67,7 @@ def what_if(given: _WhatIfOptions, prefix: str) -> None:
     """Repeat a run to a time, then continue it as it was and with a change.
 
     Both continue in the same possible futures, so that their difference is that of the change. PREFIX is that
-    of a run of 'simulate'.
+    of a run of 'simulate', or its folder.
 
     \b
     beasy-sched what-if out/run --at 1d12h --lose 0-3
@@ -75,13 +75,14 @@ def what_if(given: _WhatIfOptions, prefix: str) -> None:
     """
     from beasy_sched.plugins.foresee.what_if import Change
     from beasy_sched.plugins.foresee.what_if import what_if as compare
+    from beasy_sched.run.results import find_prefix
 
     if given.chart is not None:
         from beasy_sched.plugins.reports.drawing import check_format
 
         check_format(Path(given.chart).suffix)
     comparison = compare(
-        prefix,
+        find_prefix(prefix) if Path(prefix).is_dir() else prefix,
         given.at,
         Change(given.policy, given.lose, _text(given.production), given.add, _text(given.site)),
         is_known=given.known,
