@@ -146,3 +146,13 @@ def test_a_season_within_a_month_is_marked_by_days(monkeypatch: pytest.MonkeyPat
     drawn = draw_season(hand_season(start="2019-12-20T00:00:00+01:00"), ".svg").decode()
     assert "time [days]" in drawn
     assert "Dec" not in drawn
+
+
+@pytest.mark.slow
+def test_servers_are_counted_in_whole_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert PLAN.servers is not None
+    four_times = {name: np.tile(getattr(PLAN.servers, name), 4) for name in ("kind_of", "states")}
+    twelve = replace(PLAN, servers=replace(PLAN.servers, **four_times))
+    numbers = re.findall(r">([\d.]+)</text>", text_of(PlanStore([twelve]), monkeypatch))
+    assert "10" in numbers
+    assert not {"2.5", "7.5", "10.0", "12.5"} & {*numbers}
