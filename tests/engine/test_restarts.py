@@ -44,6 +44,7 @@ PROFILES = {
     "m": {"type": "composed", "seq": ["pause", "rest"]},
     "pause": {"type": "delay", "delay": 300},
     "rest": {"type": "parallel_homogeneous", "cpu": 7e10, "com": 0},
+    "pauses": {"type": "composed", "repeat": 3, "seq": ["pause", "pause"]},
 }
 _KILLED = JobState.KILLED
 LATE_S = 0.001
@@ -228,6 +229,14 @@ def test_a_last_life_whose_server_breaks_has_not_written_all_its_checkpoints(tmp
     assert [state for *_, state in run.lives().values()] == ["FAILED", "FAILED"]
     assert run.summary.restarts is not None
     assert run.summary.restarts.checkpoints == 4
+
+
+def test_all_lives_of_a_sequence_that_only_waits_draw_idle_power(tmp_path: Path) -> None:
+    run = Restarted(tmp_path, one("pauses"), [500.0], OnKill.REQUEUE, most=1)
+    energy = run.summary.energy_kwh
+    assert energy is not None
+    assert (run.summary.jobs.finished, [*run.lives()]) == (1, ["w0!a", "w0!a#1"])
+    assert energy.consumed_by_own_account == pytest.approx(energy.consumed)
 
 
 def test_successors_wait_for_the_last_life(tmp_path: Path) -> None:
