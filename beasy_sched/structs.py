@@ -74,6 +74,7 @@ _QUOTED: Final = re.compile("`(.*?)`")
 _KEY_IN: Final = "key` in `"
 _STEP: Final = re.compile(r"\.?([A-Za-z_]+)|\[(\d+|\.\.\.)\]")
 _LIMIT: Final = re.compile(r"` (>=|<=|>|<) (\S+)$")
+_LENGTH: Final = re.compile(r"` of length (\d+)")
 _LIMITS: Final = {">=": "at least", "<=": "at most", ">": "above", "<": "below"}
 _KINDS: Final = {
     "str": "a string",
@@ -175,6 +176,8 @@ def _expected(kind: Any, what: str, quoted: list[str], section: str) -> str:
         kinds_text = " or ".join(
             kinds.get(name, name) for name in names if name != "int" or "float" not in names
         )
+        if length := _LENGTH.search(what):
+            return f"{kinds_text} of {length[1]}"
         limit = _LIMIT.search(what)
         return f"{kinds_text}, {_LIMITS[limit[1]]} {limit[2]}" if limit else kinds_text
     return what[:1].lower() + what[1:]

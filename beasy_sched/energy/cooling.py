@@ -18,7 +18,8 @@ from beasy_sched.energy.site_load import Course, StepTable, step_of
 
 _LARGEST_PUE = 5.0
 """Largest credible PUE; small old server rooms have about 3."""
-_COLDEST_C, _HOTTEST_C = -90.0, 60.0
+COLDEST_C, HOTTEST_C = -90.0, 60.0
+"""Credible outside temperatures, degrees Celsius."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +42,8 @@ class Cooling:
             raise FieldError("pue", [], "at least one row, such as [15, 1.1]")
         before = -math.inf
         for place, (temp_c, pue) in enumerate(self.pue):
-            credible = _COLDEST_C <= temp_c <= _HOTTEST_C
-            expected = f"between {_COLDEST_C:g} and {_HOTTEST_C:g} degrees Celsius"
+            credible = COLDEST_C <= temp_c <= HOTTEST_C
+            expected = f"between {COLDEST_C:g} and {HOTTEST_C:g} degrees Celsius"
             require(credible, f"pue[{place}]", temp_c, expected)
             expected = f"above {before:g}, the row before: rows are in rising order of temperature"
             require(temp_c > before, f"pue[{place}]", temp_c, expected)

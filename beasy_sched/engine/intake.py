@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from beasy_sched.errors import PeerError
 from beasy_sched.limits import LONGEST_ID, LONGEST_JOB, MOST_JOBS, MOST_JOBS_AT_ONCE, MOST_KEPT, shortened
 from beasy_sched.model.events import JobRequest, JobSubmitted
 from beasy_sched.model.jobs import NO_TERMS, Job, Outcomes, read_terms
+
+
+def _waits(profile: Mapping[str, Any], waiting: Collection[str]) -> bool:
+    """Return whether a profile loads no host: a delay, or a sequence of profiles that are all ``waiting``."""
+    if profile.get("type") != "composed":
+        return profile.get("type") == "delay"
+    parts = profile.get("seq")
+    return isinstance(parts, list) and bool(parts) and all(part in waiting for part in map(str, parts))
 
 
 class Intake:
@@ -33,13 +41,16 @@ class Intake:
     def learn_profiles(self, profiles: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> None:
         """Note which profiles load no host; ``profiles`` are by workload and name."""
         for workload, described in profiles.items():
-            if names := {name for name, profile in described.items() if profile.get("type") == "delay"}:
+            names: set[str] = set()
+            while more := {name for name in described.keys() - names if _waits(described[name], names)}:
+                names |= more
+            if names:
                 self._delays[workload] = names
         self.has_delays = bool(self._delays)
 
     def learn_profile(self, workload: str, name: str, profile: Mapping[str, Any]) -> None:
         """Note whether one more profile loads no host."""
-        if profile.get("type") == "delay":
+        if _waits(profile, self._delays.get(workload, ())):
             self._delays.setdefault(workload, set()).add(name)
             self.has_delays = True
 
@@ -74,13 +85,11 @@ class Intake:
             self._characters_for_good += len(repr(extras))
 
     def computes(self, event: JobSubmitted) -> bool:
-        """Return whether a job loads its hosts; only the type of its profile is read."""
-        if event.profile:
-            return event.profile.get("type") != "delay"
-        if not self.has_delays:
-            return True
+        """Return whether a job loads its hosts; of its profile, only types are read."""
         workload, _, _ = event.job.id.partition("!")
-        return self.profile_computes(workload, event.job.profile)
+        if event.profile:
+            return not _waits(event.profile, self._delays.get(workload, ()))
+        return not self.has_delays or self.profile_computes(workload, event.job.profile)
 
     def profile_computes(self, workload: str, profile: str) -> bool:
         """Return whether a profile of a workload loads the hosts of its jobs."""

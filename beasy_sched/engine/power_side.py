@@ -20,7 +20,7 @@ from beasy_sched.energy.balance import StepRecord, settle_step, step_headroom_j
 from beasy_sched.energy.battery_contents import BatteryContents, Released
 from beasy_sched.energy.devices.hydrogen import NO_HYDROGEN, HydrogenPlan
 from beasy_sched.energy.grid import Announced, Metered, meter
-from beasy_sched.energy.grid_charging import grid_use
+from beasy_sched.energy.grid_charging import GridUse, grid_use
 from beasy_sched.energy.grid_peak import PeakMeter
 from beasy_sched.energy.site import Site
 from beasy_sched.energy.site_load import StepLoad
@@ -281,7 +281,7 @@ class PowerSide:
             base_w=self._load.base_w,
             pue=self._load.pue,
             grid=self.site.grid,
-            use=grid_use(self.site.grid, self._step_start_s, dt_s, self.inputs.rates),
+            use=self._grid_use(budget.end_s),
         )[1]
 
     def short_production(self) -> Finding | None:
@@ -444,7 +444,7 @@ class PowerSide:
             base_w=self._load.base_w,
             pue=self._load.pue,
             grid=self.site.grid,
-            use=grid_use(self.site.grid, self._step_start_s, dt_s, inputs.rates),
+            use=self._grid_use(now),
         )
         correction_j, correction_kg = self._correct()
         metered = self._metered(record)
@@ -470,6 +470,16 @@ class PowerSide:
         running = tuple(self.cluster.running.values())
         self.settled = Settled(now, by_use_j, running, self.account.spent_j(now))
         self._step_start_s = now
+
+    def _grid_use(self, end_s: float) -> GridUse:
+        """Return what the grid's rules allow in the step that ends at ``end_s``.
+
+        They are judged by the times of whole steps: the simulator reports ends of steps with a delay.
+        """
+        step_s = self.site.step_s
+        first = (self._step_start_s + TIME_TOLERANCE_S) // step_s
+        last = max((end_s + TIME_TOLERANCE_S) // step_s, first + 1)
+        return grid_use(self.site.grid, first * step_s, (last - first) * step_s, self.inputs.rates)
 
     def _correct(self) -> tuple[float | None, float | None]:
         """Set the storage to the levels measured in the step; return the differences, J and kg."""

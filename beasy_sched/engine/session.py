@@ -591,7 +591,8 @@ class Session:
                 self._submit_again(self.lives.returns_from(job))
             return
         if self.lives.is_on:
-            self.lives.end(job, finished=state in (JobState.FINISHED, JobState.FAILED))
+            is_done = state is JobState.FINISHED or (state is JobState.FAILED and not self._is_broken(job))
+            self.lives.end(job, finished=is_done)
         self.outcomes.add(job)
         if state is JobState.KILLED:
             self.reasons[state][str(rule)] += 1
@@ -604,8 +605,12 @@ class Session:
         if job is None or not self.lives.can_come_back(job):
             return False
         if state is JobState.FAILED:
-            return not all_of(self.cluster.in_service[job.hosts.ids])
+            return self._is_broken(job)
         return state is JobState.KILLED and bool(rule) and rule != RUN_OVER_KILLED
+
+    def _is_broken(self, job: Job) -> bool:
+        """Return whether a host of a job is out of service."""
+        return not all_of(self.cluster.in_service[job.hosts.ids])
 
     def _on_killed(self, event: e.JobsKilled) -> None:
         """Submit killed jobs again that come back; each job's JobCompleted was before it."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from beasy_sched.arrays import FloatArray
 from beasy_sched.energy.calendar import Calendar
-from beasy_sched.energy.cooling import Cooling
+from beasy_sched.energy.cooling import COLDEST_C, HOTTEST_C, Cooling
 from beasy_sched.energy.devices.device import SiteSection
 from beasy_sched.energy.fields import FieldError
 from beasy_sched.energy.grid import Rate, Signal
@@ -83,6 +83,13 @@ def cooling_of(section: CoolingSection, calendar: Calendar | None, folder: Path,
         zone=zone("cooling.temperature.zone", source.zone),
     )
     starts_s, values = _on_the_clock(series, TEMPERATURE, "cooling.temperature", calendar)
+    for at in np.flatnonzero((values < COLDEST_C) | (values > HOTTEST_C)).tolist():
+        raise InputError(
+            series.path,
+            f"has {values[at]:g} degrees Celsius at {series.time_text(at)}, expected from {COLDEST_C:g} to"
+            f' {HOTTEST_C:g}: if it is in another unit, state it with cooling.temperature = {{ file = "...",'
+            ' column = "...", unit = "K" }',
+        )
     return Cooling(pue, Course(_held(starts_s, values, series.interval_s), source.known))
 
 

@@ -688,11 +688,15 @@ class _StagesNear(_Stages):
 
 
 def _unmet_less_left(model: PowerFlowModel) -> list[Term]:
-    """Unmet demand minus the value of the energy left; energy from the grid costs hardly less than unmet."""
-    costs: list[Term] = [(model.short, model.hours)]
-    if model.imported is not None:
-        costs.append((model.imported, (1.0 - _CHEAPER) * model.hours))
-    return [*costs, (model.battery.level[-1:], -model.problem.end_worth)]
+    """Unmet demand minus the value of the energy left.
+
+    With a grid, unmet demand includes its cooling, and energy from the grid costs hardly less.
+    """
+    left: Term = (model.battery.level[-1:], -model.problem.end_worth)
+    if model.imported is None:
+        return [(model.short, model.hours), left]
+    hours = np.full(model.problem.steps, model.hours)
+    return [(model.short, model.site_load.cooled(hours)), (model.imported, (1.0 - _CHEAPER) * hours), left]
 
 
 def _throughput(model: PowerFlowModel) -> list[Term]:

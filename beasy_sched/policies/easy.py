@@ -595,10 +595,7 @@ class Easy(Policy):
         else:
             easy.run()
         self._blocked = easy.reservation
-        if view.has_site and view.queue:
-            wanted = hosts_wanted(view, sum(job.res for job in easy.started))
-            return [*easy.actions, *wake_for_queue(view, wanted, easy.free)]
-        return easy.actions
+        return _with_wakes(view, easy)
 
     def _only_arrivals_count(self, view: View) -> bool:
         """Whether only new jobs can start while no host has become free since the last pass.
@@ -613,8 +610,19 @@ class Easy(Policy):
         )
 
 
+def _with_wakes(view: View, easy: EasyPass) -> Sequence[Action]:
+    """Return the actions of a pass, and with a site the wakes of servers that waiting jobs need."""
+    if not (view.has_site and view.queue):
+        return easy.actions
+    wanted = hosts_wanted(view, sum(job.res for job in easy.started))
+    return [*easy.actions, *wake_for_queue(view, wanted, easy.free)]
+
+
 class Fcfs(Policy):
-    """First come, first served: EASY without backfilling."""
+    """First come, first served: EASY without backfilling.
+
+    With a site, servers that the guard put to sleep are woken when waiting jobs need them.
+    """
 
     name = "fcfs"
     summary = "first come, first served: no job overtakes another"
@@ -636,4 +644,4 @@ class Fcfs(Policy):
         easy.run()
         self._blocked = easy.reservation is not None
         self._seen_version = view.availability_version
-        return easy.actions
+        return _with_wakes(view, easy)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from talk import Talk, small_battery
 
 from beasy_sched.energy.devices.battery import NO_BATTERY
 from beasy_sched.energy.grid import Foreseen, Grid, Signal
+from beasy_sched.energy.grid_charging import GridRules, RateBelow
 from beasy_sched.energy.site import Site
 from beasy_sched.energy.storage import Storage
 from beasy_sched.engine.power_side import EnergySource
@@ -92,3 +94,15 @@ def test_a_site_without_files_takes_what_is_announced() -> None:
 def test_a_price_that_is_no_number(value: object) -> None:
     with pytest.raises(PeerError, match=r"NOTIFY power: found import_price_per_kwh .*, expected a number"):
         told({"import_price_per_kwh": value})
+
+
+def test_a_step_that_ends_late_has_its_own_price() -> None:
+    """The price rises at 60 s, and the simulator reports the end of the step 1 ms later."""
+    price = Foreseen(Signal(STEP_S * np.arange(4), np.array([0.1, 0.3, 0.3])))
+    rest = RateBelow(price, math.nextafter(0.1, math.inf))
+    late = dataclasses.replace(small_battery(), grid=Grid(price=price, rules=GridRules(rest=rest)))
+    talk = Talk(site=late, energy=EnergySource.MODEL)
+    talk.at(0.0, power(0.0))
+    talk.at(STEP_S + 0.001)
+    talk.at(2 * STEP_S, power(2 * STEP_S))
+    assert [row.record.discharge_w for row in talk.session.power.trace] == [0.0, IDLE_W]

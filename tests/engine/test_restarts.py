@@ -12,6 +12,10 @@ from real_batsim.restart_runs import RestartRun
 from simulator.small import job, platform_text
 from tiny import resources
 
+from beasy_sched.energy.devices.battery import NO_BATTERY
+from beasy_sched.energy.grid import Grid
+from beasy_sched.energy.site import Site
+from beasy_sched.energy.storage import Storage
 from beasy_sched.engine import Session
 from beasy_sched.engine.actions import Action, CallAt, Kill, Start
 from beasy_sched.engine.policy import Policy, View
@@ -23,7 +27,7 @@ from beasy_sched.model import events as e
 from beasy_sched.model.choices import OnKill
 from beasy_sched.model.host_states import USES
 from beasy_sched.model.jobs import JobState
-from beasy_sched.model.restarts import first_id
+from beasy_sched.model.restarts import RestartSettings, first_id
 from beasy_sched.outputs.summary import summarize
 from beasy_sched.run.results import JobRow, read_jobs
 from beasy_sched.run.settings import RunSettings
@@ -40,6 +44,7 @@ PROFILES = {
     "m": {"type": "composed", "seq": ["pause", "rest"]},
     "pause": {"type": "delay", "delay": 300},
     "rest": {"type": "parallel_homogeneous", "cpu": 7e10, "com": 0},
+    "pauses": {"type": "composed", "repeat": 3, "seq": ["pause", "pause"]},
 }
 _KILLED = JobState.KILLED
 LATE_S = 0.001
@@ -84,6 +89,7 @@ class Restarted:
         on_kill: OnKill,
         *,
         failures: str = "",
+        most: int | None = None,
         **options: bool,
     ) -> None:
         (folder / "platform.xml").write_text(platform_text())
@@ -96,7 +102,10 @@ class Restarted:
         )
         self.policy = KillsAt(kills_s)
         platform = read_simgrid_platform(inputs.platform).platform
-        self.session = Session(self.policy, SessionOptions(platform=platform, on_kill=on_kill))
+        site = None
+        if most is not None:
+            site = Site(Storage(NO_BATTERY), grid=Grid(), restarts=RestartSettings(most=most))
+        self.session = Session(self.policy, SessionOptions(platform=platform, site=site, on_kill=on_kill))
         dynamic = SimulationOptions(energy=True, dynamic_jobs=on_kill is not OnKill.DROP, **options)
         simulation = simulation_from_files(inputs, dynamic, folder / "out")
         self.ending = simulation.run(self.session.step).ending
@@ -211,6 +220,23 @@ def test_a_job_whose_server_breaks_comes_back(tmp_path: Path, on_kill: OnKill, r
     lives = run.lives()
     assert lives["w0!a"] == (0.0, 500.0, "FAILED")
     assert lasts(lives["w0!a#1"]) == pytest.approx(rest_s, abs=0.01)
+
+
+def test_a_last_life_whose_server_breaks_has_not_written_all_its_checkpoints(tmp_path: Path) -> None:
+    breaks = [{"timestamp": 500 + 100 * host, "type": "breaks", "resources": str(host)} for host in (0, 1)]
+    failures = "\n".join(map(json.dumps, breaks))
+    run = Restarted(tmp_path, one(), [], OnKill.CHECKPOINT, failures=failures, most=1)
+    assert [state for *_, state in run.lives().values()] == ["FAILED", "FAILED"]
+    assert run.summary.restarts is not None
+    assert run.summary.restarts.checkpoints == 4
+
+
+def test_all_lives_of_a_sequence_that_only_waits_draw_idle_power(tmp_path: Path) -> None:
+    run = Restarted(tmp_path, one("pauses"), [500.0], OnKill.REQUEUE, most=1)
+    energy = run.summary.energy_kwh
+    assert energy is not None
+    assert (run.summary.jobs.finished, [*run.lives()]) == (1, ["w0!a", "w0!a#1"])
+    assert energy.consumed_by_own_account == pytest.approx(energy.consumed)
 
 
 def test_successors_wait_for_the_last_life(tmp_path: Path) -> None:

@@ -44,6 +44,7 @@ class Thing(msgspec.Struct, forbid_unknown_fields=True):
     size: Literal["small", "large"] = "small"
     spare: Part | None = None
     begin: int = msgspec.field(name="from", default=0)
+    row: tuple[float, float] | None = None
 
 
 GOOD = {"parts": [{"form": {"shape": "round", "radius_m": 1}}]}
@@ -54,7 +55,8 @@ GOOD = {"parts": [{"form": {"shape": "round", "radius_m": 1}}]}
     [
         ({}, "parts: is missing"),
         ({"parts": 1}, "parts: found 1, expected a list"),
-        ({**GOOD, "x": 1}, "x: no such field, expected one of short, parts, size, spare, from"),
+        ({**GOOD, "x": 1}, "x: no such field, expected one of short, parts, size, spare, from, row"),
+        ({**GOOD, "row": [1, 2, 3]}, "row: found [1, 2, 3], expected a list of 2"),
         ({**GOOD, "from": "1"}, "from: found '1', expected an integer"),
         ({**GOOD, "size": "huge"}, "size: found 'huge', expected one of small, large"),
         ({**GOOD, "spare": {}}, "spare.form: is missing"),

@@ -160,6 +160,10 @@ def test_a_column_of_temperatures_may_be_named(tmp_path: Path) -> None:
         (NASA.replace("T2M", "RH2M"), r"has no temperature \(T2M\): found RH2M"),
         (hours("temperature", ["11", "", "13"]), "no value for 2024-07-01 01:00: cooling.temperature needs"),
         ("temperature\n1\n2\n", "has no column of times"),
+        (
+            hours("temperature", ["285", "286"]),
+            r"has 285 degrees Celsius at 2024-07-01 00:00, expected from -90 to 60: .* unit = \"K\"",
+        ),
     ],
 )
 def test_temperatures_that_cannot_be_used(tmp_path: Path, content: str, named: str) -> None:
@@ -175,6 +179,7 @@ def test_temperatures_that_cannot_be_used(tmp_path: Path, content: str, named: s
             "pue = [[15, 1.2], [5, 1.1]]\ntemperature = 'weather.csv'\n",
             r"cooling.pue\[1\]: found 5.*above 15",
         ),
+        ("pue = [[15, 1.2, 3]]\n", r"cooling.pue\[0\]: found \[15, 1.2, 3\], expected a list of 2"),
         (TABLE, "cooling.temperature: found None, expected a file of the outside temperature"),
         (
             "pue = 1.2\ntemperature = 'weather.csv'\n",

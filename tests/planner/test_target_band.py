@@ -108,11 +108,15 @@ class TestEndValue:
         assert plan.battery_j[-1] / 3.6e6 == pytest.approx(left_kwh, abs=1e-4)
 
     @pytest.mark.parametrize(("worth", "import_kw"), [(0.0, 0.0), (0.9, 0.0), (1.1, 3.0)])
-    def test_the_grid_serves_where_the_charge_is_worth_more(self, worth: float, import_kw: float) -> None:
+    @pytest.mark.parametrize("pue", [1.0, 1.25])
+    def test_the_grid_serves_where_the_charge_is_worth_more(
+        self, worth: float, import_kw: float, pue: float
+    ) -> None:
         spec = battery(soc_target_pct=10.0)
-        plan = solved(problem([3], [0], spec, import_limit_w=5e3, end_worth=worth))
+        given = problem([3], [0], spec, import_limit_w=5e3, end_worth=worth, pue=np.array([pue]))
+        plan = solved(given)
         assert isinstance(plan.import_w, np.ndarray)
-        assert plan.import_w[0] / 1e3 == pytest.approx(import_kw, abs=1e-4)
+        assert plan.import_w[0] / 1e3 == pytest.approx(import_kw * pue, abs=1e-4)
         assert plan.relax_factor == 0.0
 
     def test_no_value_leaves_the_plan_as_it_is(self) -> None:

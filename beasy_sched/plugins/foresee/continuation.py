@@ -35,7 +35,7 @@ class Totals(msgspec.Struct, array_like=True):
     unserved_kwh: float = 0.0
     import_kwh: float = 0.0
     cost: float = 0.0
-    """Import minus export, in the site's currency."""
+    """Import, with the cost of higher peaks, minus export, in the site's currency."""
     soc_pct: float = 0.0
     """State of charge at the end."""
     hydrogen_kg: float = 0.0
@@ -79,6 +79,8 @@ class ForkedMoment:
     done_j: float
     counts: tuple[int, int, int]
     """Numbers of jobs that had finished, were killed, and had left altogether."""
+    peak_cost: float
+    """Cost of the peaks so far."""
 
 
 def horizon_s(session: Session, time_s: float) -> float:
@@ -101,6 +103,7 @@ def moment_of(session: Session, time_s: float, until_s: float) -> ForkedMoment:
         0.0 if power is None else power.settled.used_j,
         0.0 if power is None else session.outcomes.energy_j(*_DONE),
         (finished, counts[JobState.KILLED.value], len(session.outcomes)),
+        0.0 if power is None or power.peak is None else power.peak.cost,
     )
 
 
@@ -243,6 +246,8 @@ def _add_energy(totals: Totals, session: Session, moment: ForkedMoment, last_s: 
         totals.import_kwh += j_to_kwh(record.import_w * record.dt_s)
         if row.metered is not None:
             totals.cost += row.metered.cost - row.metered.revenue
+    if power.peak is not None:
+        totals.cost += power.peak.cost - moment.peak_cost
     used_j = sum(row.record.consumed_j for row in rows)
     done_j = session.outcomes.energy_j(*_DONE, until_s=last_s) - moment.done_j
     totals.wasted_kwh = j_to_kwh(max(used_j - done_j, 0.0))
@@ -254,7 +259,7 @@ def _add_energy(totals: Totals, session: Session, moment: ForkedMoment, last_s: 
     if battery.capacity_j > 0.0:
         totals.is_short |= any(row.record.battery_after_j < battery.min_j * (1.0 - 1e-9) for row in rows)
     if moment.until_s >= power.end_s - TIME_TOLERANCE_S:
-        totals.misses_target = last.battery_after_j < battery.target_j * (1.0 - 1e-9) or (
+        totals.misses_target = last.battery_after_j < battery.least_end_j * (1.0 - 1e-9) or (
             hydrogen is not None and last.hydrogen_after_kg < hydrogen.target * (1.0 - 1e-9)
         )
 

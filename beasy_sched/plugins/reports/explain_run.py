@@ -102,6 +102,8 @@ class RunStory:
     tight: Sequence[Tight]
     absent: Sequence[LogLine] = ()
     """Lines of servers that were lost or became available again."""
+    redone_s: Mapping[str, float] = field(default_factory=dict)
+    """Time of work that was done again after a kill, by job that came back, s."""
 
     def in_words(self, outcome: str, rule: str) -> str:
         """Describe why jobs were ``postponed``, ``rejected`` or ``killed``."""
@@ -157,6 +159,7 @@ def _read(prefix: str) -> RunStory:
     kills: list[LogLine] = []
     vetoes: list[LogLine] = []
     absent: list[LogLine] = []
+    redone_s: dict[str, float] = {}
     unfinished = 0
     for line in read_log(prefix):
         kind = line.kind
@@ -168,12 +171,14 @@ def _read(prefix: str) -> RunStory:
             vetoes.append(line)
         elif kind in ("lost", "back"):
             absent.append(line)
+        elif kind == "restart":
+            redone_s[line.job] = float(line.facts.get("redone_s") or 0.0)
         waiting.take(line)
     waits = sorted(waiting.ended, key=lambda wait: -wait.length_s)
     least_pct, steps = value_at(summary, "site", "soc_min_pct"), value_at(summary, "site", "steps")
     tight = _tight_moments(prefix, kills, vetoes, least_pct, steps)
     teller = Teller(words_in(summary))
-    return RunStory(prefix, summary, teller, waits, kills, unfinished, rows, tight, absent)
+    return RunStory(prefix, summary, teller, waits, kills, unfinished, rows, tight, absent, redone_s)
 
 
 class _Waiting:
@@ -341,11 +346,22 @@ def _kills_together(run: RunStory) -> Iterator[Entry]:
         groups[line.time, line.rule].append(line)
     for (time_s, rule), lines in groups.items():
         names = some_of([line.job for line in lines], _NAMED)
-        lost_j = [row.energy_j for line in lines if (row := run.rows.get(line.job)) and row.energy_j]
-        lost = f", {energy_text(sum(lost_j))} of work lost" if lost_j else ""
+        lost_j = sum(_lost_j(run, line.job) for line in lines)
+        lost = f", {energy_text(lost_j)} of work lost" if lost_j else ""
         yield Entry(f"{names}: {_cause(run, rule, lines[0])}{lost}.", time_s)
     if run.unfinished and run.kills:
         yield Entry(f"(In addition, {count(run.unfinished, 'job')} still ran when the run ended.)")
+
+
+def _lost_j(run: RunStory, job: str) -> float:
+    """Return the energy of a killed job's work, without that which its next life continues, J."""
+    row = run.rows.get(job)
+    if row is None or not row.energy_j:
+        return 0.0
+    redone_s = run.redone_s.get(job)
+    if redone_s is None or row.start_s is None or row.end_s is None or row.end_s <= row.start_s:
+        return row.energy_j
+    return row.energy_j * min(redone_s / (row.end_s - row.start_s), 1.0)
 
 
 def _cause(run: RunStory, rule: str, line: LogLine) -> str:
@@ -449,4 +465,5 @@ def _kill_data(run: RunStory, line: LogLine) -> dict[str, Any]:
         **told(line, run.teller),
         "started_s": None if row is None else row.start_s,
         "energy_j": None if row is None else row.energy_j,
+        "lost_j": None if row is None else _lost_j(run, line.job),
     }

@@ -35,7 +35,6 @@ from beasy_sched.simulator import Simulation
 from tests.plugins.foresee.foreseen_site import (
     GRID,
     HOUR_S,
-    HYDROGEN,
     LOADS,
     MILL,
     SITE,
@@ -223,29 +222,6 @@ def test_prices_and_limits_change_from_the_moment_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "field"),
-    [
-        ("[cooling]\npue = 1.5\n", "cooling.pue"),
-        ('[guard]\nmode = "kill-all"\n', "guard.mode"),
-        ("[load]\nbase_kw = 0.1\n", "load.base_kw"),
-        ("[restart]\ndump_s = 45\n", "restart.dump_s"),
-        (HYDROGEN, "hydrogen.tank_kg"),
-        ("charge = { hours = [0, 5] }\n", "grid.charge"),
-        ("peak_per_kw = 12.0\n", "grid.peak_per_kw"),
-    ],
-)
-def test_what_cannot_change_is_refused(tmp_path: Path, more: str, field: str) -> None:
-    text = SITE.format(window_h=24) + GRID
-    site = FutureSite([], sunny_w(24), window_h=24, hosts=2, prices=[0.1] * 48)
-    _, settings = site.write(tmp_path)
-    assert settings.site == text
-    path = tmp_path / "changed.toml"
-    path.write_text(text + more)
-    with pytest.raises(ConfigError, match=f"changed.toml: {field} is not that of the run"):
-        read_changed_site(path, text, settings.site_name)
-
-
-@pytest.mark.parametrize(
     ("before", "after", "field"),
     [
         ("capacity_kwh = 12.0", "capacity_kwh = 12.0\nsoc_target_pct = 80", "battery.soc_target_pct"),
@@ -351,6 +327,36 @@ def test_a_changed_price_takes_the_place_of_announced_ones(tmp_path: Path) -> No
         assert pair.changed.totals.cost == pytest.approx(2.0 * pair.as_it_was.totals.cost, rel=1e-3)
     changed_limit = read_changed_site(tmp_path / "limit.toml", text, settings.site_name)
     assert changed_limit.rates == set()
+
+
+def test_costs_include_those_of_a_higher_peak_from_the_moment_on(tmp_path: Path) -> None:
+    """Energy from the grid is free: the cost is that of the peak, at 10 for a kW."""
+    jobs = some_jobs(np.random.default_rng(3), until_s=30 * HOUR_S, count=90)
+    grid = "[grid]\nimport_limit_kw = 0.2\npeak_per_kw = 10.0\n"
+    site = FutureSite(jobs, sunny_w(48, 300.0), window_h=48, hosts=5, site_more=grid)
+    prefix = _run_of(site, tmp_path, "easy")
+    higher = tmp_path / "higher.toml"
+    higher.write_text(SITE.format(window_h=48) + grid.replace("0.2", "0.5"))
+    (pair,) = what_if(prefix, 40 * HOUR_S, Change(site=str(higher)), is_known=True).pairs
+    assert pair.as_it_was.totals.cost == pytest.approx(0.0, abs=1e-9)
+    assert pair.changed.totals.cost == pytest.approx(3.0, rel=0.01)
+
+
+def test_an_end_within_the_band_does_not_miss_the_target(tmp_path: Path) -> None:
+    jobs = some_jobs(np.random.default_rng(3), until_s=30 * HOUR_S, count=90)
+    misses = []
+    for band in ("", "target_band_pct = 60\n"):
+        site = FutureSite(jobs, sunny_w(48), window_h=48, hosts=5)
+        folder = tmp_path / f"band{len(misses)}"
+        inputs, settings = site.write(folder)
+        text = settings.site.replace("[time]", f"soc_target_pct = 90\n{band}[time]")
+        settings = changed(settings, site=text)
+        prefix = str(folder / "run")
+        run_in_process(inputs, RunFiles(prefix, settings), followers=[InputsKeeper(prefix, inputs, settings)])
+        (pair,) = what_if(prefix, 14 * HOUR_S, Change(), is_known=True).pairs
+        assert 30.0 < pair.changed.totals.soc_pct < 90.0
+        misses.append(pair.changed.totals.misses_target)
+    assert misses == [True, False]
 
 
 def test_errors_name_what_to_do(tmp_path: Path) -> None:

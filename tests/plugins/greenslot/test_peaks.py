@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from plugins.greenslot.round_cases import running, task, window
@@ -20,7 +20,13 @@ from beasy_sched.energy.grid import Announced, Grid
 from beasy_sched.energy.grid_charging import ChargeRule, GridRules, grid_use, within_hours
 from beasy_sched.energy.storage import Storage, StorageState
 from beasy_sched.plugins.greenslot.greenslot_words import CHEAPEST, PEAK_LATER
-from beasy_sched.plugins.greenslot.peak_prices import GridCharges, SlotPeaks, _window_maxima, charges_ahead
+from beasy_sched.plugins.greenslot.peak_prices import (
+    GridCharges,
+    PeakCosts,
+    SlotPeaks,
+    _window_maxima,
+    charges_ahead,
+)
 from beasy_sched.plugins.greenslot.planning import RoundSettings, plan_round
 from beasy_sched.plugins.greenslot.slots import Reservations, Slots
 
@@ -155,3 +161,58 @@ def test_many_slots_with_a_charge_are_as_few() -> None:
     for count in (3, 12):
         found = costs(charged([300.0] * count + [0.0], 350.0, so_far_w=310.0))
         assert found == near([0.48] * count + [0.0])
+
+
+COUNT = 16
+SLOT_J = 100.0 * 900
+
+
+def per_slot(least: int, most: int) -> st.SearchStrategy[Any]:
+    values = st.lists(st.integers(least, most).map(float), min_size=COUNT, max_size=COUNT)
+    return values.map(np.array)
+
+
+@st.composite
+def drawn_peaks(draw: st.DrawFn) -> SlotPeaks:
+    charges = None
+    if draw(st.booleans()):
+        charge_w = np.maximum(draw(per_slot(-300, 500)), 0.0)
+        limit_w = draw(st.sampled_from([300.0, 600.0, 1000.0]))
+        charges = GridCharges(charge_w, np.where(charge_w > 0.0, limit_w, 0.0))
+    period = np.repeat([0, draw(st.integers(0, 1))], [5, COUNT - 5])
+    so_far_w = np.array(draw(st.lists(st.integers(0, 1000).map(float), min_size=2, max_size=2)))
+    pue = draw(st.none() | per_slot(100, 160).map(lambda percents: percents / 100.0))
+    return SlotPeaks(12.0, so_far_w[period], period, pue, charges)
+
+
+def peak_cost(slot_peaks: SlotPeaks, net_j: Any) -> Any:
+    """What one more node costs in each slot, from the imports with and without it."""
+    before_w, after_w = (
+        slot_peaks.import_w(np.maximum(more_j - net_j, 0.0) / 900) for more_j in (0.0, SLOT_J)
+    )
+    return np.maximum(after_w - slot_peaks.highest_w(before_w), 0.0) * 12.0 / 1000.0
+
+
+@settings(max_examples=200)
+@given(drawn_peaks(), per_slot(-500, 500), st.data())
+def test_costs_after_reservations_are_as_computed_afresh(
+    slot_peaks: SlotPeaks, sun_w: Any, data: st.DataObject
+) -> None:
+    slots = replace(window((sun_w / 4).tolist(), 0.0, 50), peaks=slot_peaks)
+    room, reserved = Reservations(slots), []
+    for _ in range(data.draw(st.integers(1, 6))):
+        if reserved and data.draw(st.integers(0, 3)) == 0:
+            span, res = reserved.pop(data.draw(st.integers(0, len(reserved) - 1)))
+            room.reserve(span, -res, -res * SLOT_J)
+        else:
+            res, length = data.draw(st.integers(1, 3)), data.draw(st.integers(1, COUNT))
+            found = room.costs(res, res * SLOT_J, length).peak_cost
+            assert found is not None
+            start = data.draw(st.sampled_from([int(found.argmin()), COUNT - length]))
+            span = slice(start, start + length)
+            room.reserve(span, res, res * SLOT_J)
+            reserved.append((span, res))
+        afresh = PeakCosts(slot_peaks, room.net_j, 900.0).of_starts(SLOT_J, 1)
+        kept = room.costs(1, SLOT_J, 1).peak_cost
+        np.testing.assert_allclose(kept, afresh, rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(kept, peak_cost(slot_peaks, room.net_j), rtol=1e-6, atol=1e-6)

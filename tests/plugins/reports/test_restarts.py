@@ -10,6 +10,7 @@ from command_line import exit_code
 from real_batsim.restart_runs import SITE, RestartRun
 
 from beasy_sched.plugins.reports.explain_job import explain_job
+from beasy_sched.plugins.reports.explain_run import explain_run
 from beasy_sched.plugins.reports.judgement import cards, compared
 from beasy_sched.plugins.reports.run_data import CAME_BACK, read_run_data
 from beasy_sched.plugins.reports.server_charts import gantt
@@ -40,6 +41,22 @@ def test_all_lives_of_a_job_are_one_story(prefix: str) -> None:
     assert ids[:2] == [first, f"{first}#1"]
     alone = explain_job(prefix, ids[-1])
     assert "lives" not in alone.data
+
+
+def test_work_that_is_continued_is_not_lost(prefix: str) -> None:
+    story = explain_run(prefix)
+    summary, rows = read_run_data("run", prefix).summary, {row.id: row for row in read_jobs(prefix)}
+    assert summary is not None
+    assert summary.restarts is not None
+    again_j = [kill["lost_j"] for kill in story.data["killed"] if _next_life(kill["job"]) in rows]
+    assert len(again_j) == summary.restarts.count
+    assert sum(again_j) == pytest.approx(3.6e6 * summary.restarts.redone_kwh, rel=0.05)
+    assert "of work lost" in str(story)
+
+
+def _next_life(job: str) -> str:
+    first, _, number = job.partition("#")
+    return f"{first}#{int(number or 0) + 1}"
 
 
 def test_the_chart_joins_the_lives_of_a_job(prefix: str) -> None:
