@@ -39,7 +39,7 @@ class Cooling:
             require(self.temperature is None, "temperature", self.temperature, "none with a constant pue")
             return
         if not self.pue:
-            raise FieldError("pue", [], "at least one row, such as [15, 1.1]")
+            raise FieldError("pue", self.pue, "at least one row, such as [15, 1.1]")
         before = -math.inf
         for place, (temp_c, pue) in enumerate(self.pue):
             credible = COLDEST_C <= temp_c <= HOTTEST_C

@@ -15,7 +15,12 @@ class FieldError(ConfigError):
         self.field = field
         self.found = found
         self.expected = expected
-        super().__init__(f"{field}: found {found!r}, expected {expected}")
+        super().__init__(f"{field}: found {shown(found)}, expected {expected}")
+
+
+def shown(found: object) -> str:
+    """Return a value of a field in the words of an error."""
+    return "nothing" if found is None or (isinstance(found, (tuple, list)) and not found) else repr(found)
 
 
 def require(ok: bool, field: str, found: object, expected: str) -> None:

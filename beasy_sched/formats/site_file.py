@@ -26,7 +26,7 @@ from beasy_sched.energy.calendar import Calendar
 from beasy_sched.energy.devices.battery import NO_BATTERY, BatterySpec
 from beasy_sched.energy.devices.device import Device, DeviceSection, SiteSection
 from beasy_sched.energy.devices.kinds import KINDS, kind_named
-from beasy_sched.energy.fields import FieldError, require
+from beasy_sched.energy.fields import FieldError, require, shown
 from beasy_sched.energy.grid import Export, Foreseen, Grid, Known, Tariff, tariff_table
 from beasy_sched.energy.site import GuardMode, GuardSettings, Site
 from beasy_sched.energy.sources import SiteSource, SourceSection, source_kinds
@@ -330,8 +330,8 @@ def _named(section: SiteSection, where: str) -> Iterator[None]:
         names = {field: name for name, (field, _) in section.conversions.items()}
         name = names.get(error.field, error.field)
         value = getattr(section, name, error.found)
-        shown = f"{value:.15g}" if isinstance(value, float) else repr(value)
-        raise ConfigError(f"{where}.{name}: found {shown}, expected {error.expected}") from error
+        found = f"{value:.15g}" if isinstance(value, float) else shown(value)
+        raise ConfigError(f"{where}.{name}: found {found}, expected {error.expected}") from error
 
 
 _LARGEST_KW: Final = 1e6

@@ -180,7 +180,7 @@ def test_temperatures_that_cannot_be_used(tmp_path: Path, content: str, named: s
             r"cooling.pue\[1\]: found 5.*above 15",
         ),
         ("pue = [[15, 1.2, 3]]\n", r"cooling.pue\[0\]: found \[15, 1.2, 3\], expected a list of 2"),
-        (TABLE, "cooling.temperature: found None, expected a file of the outside temperature"),
+        (TABLE, "cooling.temperature: found nothing, expected a file of the outside temperature"),
         (
             "pue = 1.2\ntemperature = 'weather.csv'\n",
             "cooling.temperature: found 'weather.csv'",

@@ -31,7 +31,7 @@ MISTAKES = {
     "a table that does not ascend": ({"site.toml": TEXT.replace("[25, 1.25]", "[15, 1.25]")},
         "site.toml: cooling.pue[2]: found 15, expected above 15, the row before"),
     "a table without temperatures": ({"site.toml": TEXT.replace(TEMPERATURE, "")},
-        "site.toml: cooling.temperature: found None, expected a file of the outside temperature"),
+        "site.toml: cooling.temperature: found nothing, expected a file of the outside temperature"),
     "charge without a battery": ({"site.toml": NO_BATTERY},
         "site.toml: grid.charge: requires a battery: add a section [battery]"),
     "charge without a grid": (
