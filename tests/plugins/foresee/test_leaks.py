@@ -142,20 +142,20 @@ def test_forecasts_that_are_issued_later_do_not_show(tmp_path: Path, columns: tu
         ]
 
     site = FutureSite(
-        some_jobs(np.random.default_rng(5), until_s=60 * HOUR_S),
-        sunny_w(72),
+        some_jobs(np.random.default_rng(5), until_s=44 * HOUR_S, count=40),
+        sunny_w(48),
         hosts=5,
-        forecast=issues(1, 0, 72),
+        forecast=issues(1, 0, 48),
         forecast_columns=columns,
     )
     moments = Moments(at_s=(AT_S,))
     one = told(foreseen(site, tmp_path / "one", "bid-price", moments))
     other_site = _with_another_future(site, _ended_by(tmp_path / "one", AT_S))
-    other_site = replace(other_site, forecast=[*issues(1, 0, 31), *issues(2, 36, 72)])
+    other_site = replace(other_site, forecast=[*issues(1, 0, 31), *issues(2, 36, 48)])
     other = told(foreseen(other_site, tmp_path / "other", "bid-price", moments))
     assert b'"jobs":[{' in one[0], "no job waits: the test shows nothing"
     assert one == other
-    other_site = replace(site, forecast=[*issues(1, 0, 25), *issues(3, 30, 72)])
+    other_site = replace(site, forecast=[*issues(1, 0, 25), *issues(3, 30, 48)])
     assert told(foreseen(other_site, tmp_path / "third", "bid-price", moments)) != one
 
 
