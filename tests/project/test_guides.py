@@ -66,8 +66,8 @@ SHORTENED = (
     (re.compile(r"KTH-SP2-1996-2\.swf --from 120d --duration 3d"), "trace.swf --duration 3d"),
     (re.compile(r" --policy bid-price --seeds 5 "), " --seeds 1 "),
     (re.compile(r" --no-kills"), " --no-kills --of-unlimited --policy bid-price"),
-    (re.compile(r" --foresee 6h"), " --foresee 1d -n 4"),
-    (re.compile(r"^(beasy-sched what-if [^#\n]*)", re.MULTILINE), r"\1 -n 4 "),
+    (re.compile(r" --foresee 6h"), " --foresee 1d -n 2"),
+    (re.compile(r"^(beasy-sched what-if [^#\n]*)", re.MULTILINE), r"\1 -n 2 "),
 )
 """Commands that offer a short run are given it."""
 
