@@ -20,7 +20,9 @@ class FieldError(ConfigError):
 
 def shown(found: object) -> str:
     """Return a value of a field in the words of an error."""
-    return "nothing" if found is None or (isinstance(found, (tuple, list)) and not found) else repr(found)
+    if found is None:
+        return "nothing"
+    return "[]" if isinstance(found, tuple) and not found else repr(found)
 
 
 def require(ok: bool, field: str, found: object, expected: str) -> None:

@@ -89,7 +89,7 @@ def test_the_pue_of_a_step_follows_a_temperature_that_is_limited() -> None:
         (0.9, "pue: found 0.9"),
         (float("nan"), "pue: found nan"),
         (12.0, "pue: found 12"),
-        ((), r"pue: found nothing"),
+        ((), r"pue: found \[\]"),
         (((15.0, 1.1), (15.0, 1.2)), r"pue\[1\]: found 15.0, expected above 15"),
         (((15.0, 1.1), (25.0, 0.5)), r"pue\[1\]: found 0.5, expected a PUE from 1"),
         (((1500.0, 1.1),), r"pue\[0\]: found 1500"),
