@@ -446,8 +446,8 @@ class Lives:
     def losses_s(self, jobs: Sequence[Job]) -> list[float]:
         """Return the time that a kill of each of ``jobs`` costs now, s: of work, and to read and write.
 
-        The work is that since the last checkpoint, which is read; another one is written. For a job that
-        does not come back, it is all work so far.
+        The work is that since the last checkpoint, which is read; another one is written. All work so far
+        counts for a job that is not submitted again.
         """
         return [self._loss_s(job, done) for job, done in zip(jobs, self._done_flops(jobs), strict=True)]
 

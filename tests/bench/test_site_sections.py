@@ -23,10 +23,6 @@ pytestmark = pytest.mark.bench
 
 ROUNDS = 7
 PLAIN = f"""
-[battery]
-capacity_kwh = 20.0
-charge_limit_kw = 10.0
-discharge_limit_kw = 10.0
 [time]
 step_s = {STEP_S}
 window_h = {24 * DAYS}
@@ -35,6 +31,13 @@ start = "2019-06-01T00:00:00+00:00"
 import_limit_kw = 6.0
 currency = "EUR"
 price = "prices.csv"
+"""
+BATTERY = """
+[battery]
+capacity_kwh = 20.0
+charge_limit_kw = 10.0
+discharge_limit_kw = 10.0
+soc_target_pct = 50.0
 """
 SECTIONS = """
 peak_per_kw = 12
@@ -46,12 +49,15 @@ temperature = "weather.csv"
 [load]
 series = "services.csv"
 """
+BAND = "target_band_pct = 5.0\nend_value_per_kwh = 0.1\n"
 COURSES = {
     "weather.csv": ("temperature", 22.0, 8.0, 15),
     "services.csv": ("services_w", 800.0, 500.0, 14),
     "prices.csv": ("price [EUR/MWh]", 120.0, 60.0, 19),
 }
 """Files of the site: column, mean, swing, and the hour of the day with the largest value."""
+LIMITS = {"greenslot": 1.4}
+"""Ratios that a policy may have instead of 1.25, which leaves room for the noise around 1.15."""
 START = datetime.fromisoformat("2019-06-01T00:00:00+00:00")
 
 
@@ -83,10 +89,10 @@ def test_sections_cost_little(policy: str, days: list[object], tmp_path: Path) -
         result = bs.simulate(*files, policy=policy, site=given[0], plan=given[1], forecast="perfect")
         return time.process_time() - began_s, result
 
-    sites = [site("sections", SECTIONS), site("plain", "")]
+    sites = [site("sections", SECTIONS + BATTERY + BAND), site("plain", BATTERY)]
     energy = run(sites[0])[1].summary["energy_kwh"]
     base_kw = (energy["cooling"] + energy["base"]) / (24 * DAYS)
-    sites.append(site("base-load", f"[load]\nbase_kw = {base_kw}\n"))
+    sites.append(site("base-load", f"{BATTERY}[load]\nbase_kw = {base_kw}\n"))
     costs = [[run(given)[0] for given in sites] for _ in range(ROUNDS)]
     with_s, *peers_s = (statistics.median(times_s) for times_s in zip(*costs, strict=True))
     remarks = "a battery and a grid", f"the same, and a base load of {base_kw:.2f} kW"
@@ -95,4 +101,4 @@ def test_sections_cost_little(policy: str, days: list[object], tmp_path: Path) -
         ROWS.append(
             (policy, f"{with_s:.2f} s", f"{peer_s:.2f} s", f"{ratio:.2f}", f"CPU time; peer: {remark}")
         )
-    assert ratio < 1.4
+    assert ratio < LIMITS.get(policy, 1.25)
