@@ -79,16 +79,13 @@ def test_the_source_distribution_has_what_is_needed_to_test_it(built: Path):
     (source,) = built.glob("*.tar.gz")
     with tarfile.open(source) as packed:
         names = {name.partition("/")[2] for name in packed.getnames()}
-    assert {
-        "pyproject.toml",
-        "README.md",
-        "LICENSE",
-        "CHANGELOG.md",
-        "CITATION.cff",
-        "CONTRIBUTING.md",
-    } <= names
+    assert {name.partition("/")[0] for name in names if name} == {
+        *("PKG-INFO", ".gitignore", ".pre-commit-config.yaml", ".github"),
+        *("pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md"),
+        *("beasy_sched", "docs", "docker", "platforms", "workloads", "scripts", "tests"),
+    }
     assert {"scripts/test", "scripts/constraints.txt", "tests/conftest.py", "docs/index.md"} <= names
-    assert not [name for name in names if name.startswith((".ci/", ".venv", "out/")) or name.endswith(".pyc")]
+    assert not [name for name in names if name.endswith(".pyc")]
 
 
 @pytest.mark.parametrize(("ending", "extras"), [("*.whl", ""), ("*.tar.gz", "data,plan,plot,report,bundle")])
