@@ -257,17 +257,27 @@ class _Runs:
 
 
 def earliest_window(free_at_s: FloatArray, width: int) -> tuple[int, float]:
-    """Find the ``width`` consecutive hosts that are all free earliest: the first host, and the time, s.
+    """Find the first of the ``width`` consecutive hosts that are all free earliest, and the time, s.
 
-    Takes the maximum of every window by doubling the width, and combines two overlapping windows at the end.
+    A window is free earlier than the one before it only where a run of equal times begins, so that only these
+    are compared: each by the maximum of its runs, from a table of the maxima of 1, 2, 4, ... runs.
     """
     size = len(free_at_s)
     if width > size:
         return 0, np.inf
-    highest, covered = free_at_s, 1
-    while 2 * covered <= width:
-        highest = np.maximum(highest[:-covered], highest[covered:])
-        covered *= 2
-    highest = np.maximum(highest[: size - width + 1], highest[width - covered :][: size - width + 1])
-    place = int(np.argmin(highest))
-    return place, float(highest[place])
+    changes = (free_at_s[1:] != free_at_s[:-1]).nonzero()[0]
+    begins = np.zeros(len(changes) + 1, dtype=np.intp)
+    begins[1:] = changes + 1
+    count = int(begins.searchsorted(size - width, side="right"))
+    firsts, place = begins[:count], np.arange(count)
+    runs = begins.searchsorted(firsts + width) - place
+    level = np.frexp(runs)[1] - 1
+    maxima = [free_at_s[begins]]
+    for power in range(int(level.max())):
+        half, wider = 1 << power, maxima[power].copy()
+        np.maximum(wider[:-half], wider[half:], out=wider[:-half])
+        maxima.append(wider)
+    table = np.array(maxima)
+    highest = np.maximum(table[level, place], table[level, place + runs - (1 << level)])
+    best = int(highest.argmin())
+    return int(firsts[best]), float(highest[best])
