@@ -79,7 +79,7 @@ def stated(arguments: Iterable[str]) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def counted(title: str) -> Iterator[Progress | None]:
+def run_progress(title: str) -> Iterator[Progress | None]:
     """Show the number of completed runs in a progress bar, on a terminal only."""
     with progress_bar(title) as report:
         yield None if report is None else lambda done, total: report(done / total)

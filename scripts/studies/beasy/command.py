@@ -54,7 +54,7 @@ from studies.beasy.study import (
     verdict_tables,
 )
 from studies.claims import judge
-from studies.command_line import STOPPED, counted, parser_of, present, read_arguments
+from studies.command_line import STOPPED, parser_of, present, read_arguments, run_progress
 from studies.figures import Figures
 
 SCENARIOS = {
@@ -157,7 +157,7 @@ def run(chosen: argparse.Namespace, name: str, scenarios: Sequence[Scenario]) ->
     """Run a campaign, or what is left of it; return how many of its runs failed."""
     folder, started = chosen.out / name, time.monotonic()
     begin(scenarios, folder)
-    with counted(name) as progress:
+    with run_progress(name) as progress:
         outcome = go_on(folder, Processes(chosen.jobs), progress=progress)
     took = (
         f"{outcome.executed} in {time.monotonic() - started:.0f} s" if outcome.executed else "all done before"

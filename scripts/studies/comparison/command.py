@@ -25,7 +25,7 @@ from beasy_sched.plugins.campaigns.paired import Block, ComparedPolicies
 from beasy_sched.plugins.campaigns.processes import Processes
 from beasy_sched.plugins.campaigns.scenario import PAPER_GUARDS
 from studies.beasy.figures import make_closeups
-from studies.command_line import STOPPED, cautions, counted, parser_of, present, read_arguments, span
+from studies.command_line import STOPPED, cautions, parser_of, present, read_arguments, run_progress, span
 from studies.comparison.bound import Bounds, compute_bounds
 from studies.comparison.figures import comparison_figures, runs_to_show
 from studies.comparison.results import blocks_by_case, comparison_tables
@@ -153,7 +153,7 @@ def compare(chosen: argparse.Namespace) -> int:
         must_be_empty(chosen.out, "an earlier comparison")
     begin(comparison(chosen.cases, chosen.policies, chosen.extent), folder)
     started = time.monotonic()
-    with counted("comparison") as progress:
+    with run_progress("comparison") as progress:
         outcome = go_on(folder, Processes(chosen.jobs), progress=progress)
     print_line(f"{outcome.runs} runs, {outcome.executed} executed in {time.monotonic() - started:.0f} s, "
          f"{outcome.failed} failed; {folder / 'runs.parquet'}")  # fmt: skip
@@ -172,7 +172,7 @@ def _bounds(chosen: argparse.Namespace, campaign: Campaign) -> Bounds | None:
     """The bounds of all executions, where they are wanted."""
     if not chosen.bound:
         return None
-    with counted("bounds") as progress, contextlib.closing(Processes(chosen.jobs)) as executor:
+    with run_progress("bounds") as progress, contextlib.closing(Processes(chosen.jobs)) as executor:
         return compute_bounds(campaign, chosen.out / "bounds", executor, progress)
 
 

@@ -18,8 +18,9 @@ from beasy_sched.cli.options import print_line
 from beasy_sched.errors import BeasyError
 from beasy_sched.plugins.campaigns.processes import Processes
 from beasy_sched.plugins.energy_budget.energy_budget_options import Allocation, EnergyBudgetOptions
+from beasy_sched.units import counted
 from studies.claims import judge
-from studies.command_line import STOPPED, counted, parser_of, present, read_arguments
+from studies.command_line import STOPPED, parser_of, present, read_arguments, run_progress
 from studies.energy_budget.claims import CLAIMS, Results, energy_claim_table, results_of
 from studies.energy_budget.figures import (
     energy_figures,
@@ -66,7 +67,7 @@ def reproduce(chosen: argparse.Namespace) -> int:
     weeks = prepare_weeks(chosen.out / "weeks", chosen.week, quick=chosen.quick)
     study = replace(study, weeks=weeks)
     started = time.monotonic()
-    with counted("energy budgets") as progress:
+    with run_progress("energy budgets") as progress:
         failed = study.go_on(Processes(chosen.jobs), progress)
     print_line(
         f"{len(study.runs)} runs, {failed} failed; {time.monotonic() - started:.0f} s; {study.write_table()}"
@@ -93,7 +94,7 @@ def provenance(chosen: argparse.Namespace, study: EnergyStudy, results: Results)
     lines = [
         f"{len(study.runs)} runs of {len(study.weeks)} weeks, {chosen.allocation} processors,"
         f' reservation "{chosen.reservation}";'
-        f" {study.cpu_s():.0f} s of CPU time, {chosen.jobs} concurrent runs.",
+        f" {study.cpu_s():.0f} s of CPU time, {counted(chosen.jobs, 'concurrent run')}.",
         "Verdicts: 95 % of 2000 resamples of the weeks, seed 1.",
     ]
     if results.left_out:

@@ -74,7 +74,8 @@ def table_2(results: Results) -> TextTable:
             ours = results.change_pct(measure, algorithm, normalized=theirs is not None)
             row += [f"{ours[0]:+.2f}", "" if theirs is None else f"{theirs:+.2f}"]
         rows.append(tuple(row))
-    return TextTable("Table II: change by shutdown, % (ours, the paper's)", head, rows, head[1:])
+    note = "If weeks differ much, a normalized AVEbsld can be close to zero, and its change is arbitrary."
+    return TextTable("Table II: change by shutdown, % (ours, the paper's)", head, rows, head[1:], note)
 
 
 _LOOKS: Final[dict[str, dict[str, Any]]] = {
@@ -137,9 +138,10 @@ def _logarithmic(panels: Iterable[Any], means: Sequence[float]) -> None:
     """Draw on a logarithmic scale if all means are positive; intervals may end below the axis."""
     if min(means) > 0:
         for panel in panels:
-            panel.set_yscale("log")
+            panel.set_yscale("log", subs=(2, 5))
             panel.set_ylim(0.6 * min(means), 2 * max(means))
-            panel.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+            for kind in ("major", "minor"):
+                getattr(panel.yaxis, f"set_{kind}_formatter")(lambda value, _: f"{value:g}")
 
 
 def _trade_offs(results: Results) -> Any:

@@ -23,7 +23,7 @@ from beasy_sched.formats.solar_history import read_solar_history
 from beasy_sched.plugins.campaigns.processes import Processes
 from beasy_sched.plugins.campaigns.text_tables import TextTable
 from studies.claims import tally
-from studies.command_line import STOPPED, counted, parser_of, present, read_arguments
+from studies.command_line import STOPPED, parser_of, present, read_arguments, run_progress
 from studies.greenslot.cases import (
     STUDIES,
     Case,
@@ -185,7 +185,7 @@ def reproduce(chosen: argparse.Namespace) -> int:
     study.begin()
     timing = round_times_s()
     started = time.monotonic()
-    with counted("GreenSlot") as progress:
+    with run_progress("GreenSlot") as progress:
         failed = study.go_on(Processes(chosen.jobs), progress)
     print_line(
         f"{len(study.cases)} runs, {failed} failed; {time.monotonic() - started:.0f} s; {study.write_table()}"

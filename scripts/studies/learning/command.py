@@ -23,7 +23,7 @@ from beasy_sched.plugins.campaigns.scenario import PAPER_GUARDS, PolicyPart, Sce
 from beasy_sched.plugins.campaigns.text_tables import TextTable
 from beasy_sched.plugins.learned.model import Model
 from studies.claims import judge
-from studies.command_line import STOPPED, cautions, counted, parser_of, present, read_arguments, span
+from studies.command_line import STOPPED, cautions, parser_of, present, read_arguments, run_progress, span
 from studies.comparison.study import Extent
 from studies.learning.claims import (
     CLAIMS,
@@ -123,7 +123,7 @@ def run(chosen: argparse.Namespace, name: str, scenarios: Sequence[Scenario]) ->
     """Run a campaign, or what is left of it."""
     folder, started = chosen.out / name, time.monotonic()
     begin(scenarios, folder)
-    with counted(name) as progress:
+    with run_progress(name) as progress:
         outcome = go_on(folder, Processes(chosen.jobs), progress=progress, allowed=[AGENT])
     print_line(
         f"{name}: {outcome.runs} runs, {outcome.executed} executed in {time.monotonic() - started:.0f} s, "

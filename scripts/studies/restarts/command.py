@@ -19,7 +19,7 @@ from beasy_sched.plugins.campaigns.campaign_table import read_campaign
 from beasy_sched.plugins.campaigns.folder import must_be_empty
 from beasy_sched.plugins.campaigns.processes import Processes
 from beasy_sched.plugins.campaigns.scenario import PAPER_GUARDS
-from studies.command_line import STOPPED, cautions, counted, parser_of, present, read_arguments, span
+from studies.command_line import STOPPED, cautions, parser_of, present, read_arguments, run_progress, span
 from studies.comparison.results import blocks_by_case
 from studies.comparison.study import Extent, comparison, find_cases
 from studies.restarts.study import POLICIES, conditions, counts_of, findings, restart_tables
@@ -75,7 +75,7 @@ def compare(chosen: argparse.Namespace) -> int:
         must_be_empty(chosen.out, "an earlier comparison")
     begin(comparison(cases, conditions(chosen.policies), chosen.extent), folder)
     started = time.monotonic()
-    with counted("restarts") as progress:
+    with run_progress("restarts") as progress:
         outcome = go_on(folder, Processes(chosen.jobs), progress=progress)
     print_line(
         f"{outcome.runs} runs, {outcome.executed} executed in {time.monotonic() - started:.0f} s,"

@@ -18,7 +18,7 @@ from beasy_sched.cli.options import print_line
 from beasy_sched.plugins.campaigns.processes import Processes
 from beasy_sched.plugins.campaigns.text_tables import TextTable
 from beasy_sched.plugins.reports.drawing import PALETTE
-from studies.command_line import STOPPED, counted, parser_of, present, read_arguments
+from studies.command_line import STOPPED, parser_of, present, read_arguments, run_progress
 from studies.figures import GREY, ONE_COLUMN_IN, new_figure
 from studies.risk.study import FIRST_DAY, POLICIES, PROMISES, Promise, RiskStudy, Weather, skies
 from studies.study import Measured
@@ -80,7 +80,7 @@ def calibrate(chosen: argparse.Namespace) -> int:
     study = RiskStudy(chosen.out, chosen.weather, swf, chosen.windows, chosen.first_day)
     study.begin()
     study.write_inputs()
-    with counted("runs") as progress:
+    with run_progress("runs") as progress:
         failed = study.go_on(Processes(chosen.jobs), progress)
     for run, why in study.failures():
         print_line(f"failed: {run.site}, {run.policy}, {run.risk}: {why}")

@@ -21,7 +21,8 @@ from beasy_sched.plugins.campaigns.processes import Processes
 from beasy_sched.plugins.campaigns.scenario import PAPER_GUARDS, PolicyPart, Scenario, quick
 from beasy_sched.plugins.campaigns.scenario_file import find_scenario
 from beasy_sched.plugins.campaigns.text_tables import TextTable
-from studies.command_line import STOPPED, counted, parser_of, present, read_arguments
+from beasy_sched.units import counted
+from studies.command_line import STOPPED, parser_of, present, read_arguments, run_progress
 from studies.comparison.study import CRITICAL
 
 BAND: Final = "target_band_pct"
@@ -118,7 +119,7 @@ def sweep_bands(chosen: argparse.Namespace) -> int:
     """Run the sweep, or what is left of it; return the exit code."""
     folder = chosen.out / "runs"
     begin(scenarios(pairs=chosen.pairs, small=chosen.quick), folder)
-    with counted("bands") as progress:
+    with run_progress("bands") as progress:
         outcome = go_on(folder, Processes(chosen.jobs), progress=progress)
     print_line(f"{outcome.runs} runs, {outcome.failed} failed; {folder / 'runs.parquet'}")
     campaign = read_campaign(folder)
@@ -127,7 +128,7 @@ def sweep_bands(chosen: argparse.Namespace) -> int:
         raise BeasyError(f"no run is complete: see 'beasy-sched campaign status {folder}'")
     origin = (
         f"{len(runs)} runs, one noise seed, guard shed with veto; {campaign.timings['cpu_s'].sum():.0f} s of"
-        f" CPU time without plans, {chosen.jobs} concurrent runs."
+        f" CPU time without plans, {counted(chosen.jobs, 'concurrent run')}."
     )
     if chosen.quick:
         origin += "\nA trial run on small sites: the results are not conclusive."
