@@ -20,6 +20,7 @@ from studies.energy_budget.claims import (
     energy_claim_table,
     results_of,
 )
+from studies.energy_budget.command import parse_arguments, title_of
 from studies.energy_budget.figures import energy_figures, figure_tables, table_2
 from studies.energy_budget.study import (
     ALGORITHMS,
@@ -283,3 +284,9 @@ def test_intervals_of_normalized_values_stay_within_what_is_possible() -> None:
     mean, low, high = results.interval("energy_share", settings[1])
     assert (mean, low) == (pytest.approx(0.0), 0.0)
     assert 0.0 < high <= 1.0
+
+
+def test_the_title_names_what_differs_from_the_defaults() -> None:
+    assert title_of(parse_arguments([])) == "The energy-budget paper"
+    other = parse_arguments(["--allocation", "contiguous", "--reservation", "strict"])
+    assert title_of(other) == "The energy-budget paper: strict rule of reservation, neighbouring processors"

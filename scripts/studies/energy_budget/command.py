@@ -85,8 +85,18 @@ def reproduce(chosen: argparse.Namespace) -> int:
         energy_claim_table(judge(CLAIMS, results)),
     ]
     origin = provenance(chosen, study, results)
-    present(chosen, "The energy-budget paper", tables, origin, energy_figures(results), columns=150)
+    present(chosen, title_of(chosen), tables, origin, energy_figures(results), columns=150)
     return int(failed > 0)
+
+
+def title_of(chosen: argparse.Namespace) -> str:
+    """Return the title of the page, with the options that differ from the defaults."""
+    variants = {
+        "strict rule of reservation": chosen.reservation == "strict",
+        "neighbouring processors": chosen.allocation == "contiguous",
+    }
+    names = [name for name, given in variants.items() if given]
+    return f"The energy-budget paper: {', '.join(names)}" if names else "The energy-budget paper"
 
 
 def provenance(chosen: argparse.Namespace, study: EnergyStudy, results: Results) -> str:
