@@ -100,7 +100,10 @@ def _decoded(line: bytes) -> dict[str, Any]:
         data = JSON_OBJECT.decode(line)
         check_names(line, len(data))
     except Malformed as error:
-        message = f"an event could not be parsed: expected one JSON object per line ({error})"
+        message = (
+            f"an event could not be parsed: expected one JSON object per line ({error});"
+            " 'beasy-sched generate power' makes events of weather and power"
+        )
         raise ValueError(message) from None
     if not has_usual_numbers(data):
         try:

@@ -33,7 +33,8 @@ from beasy_sched.formats.batsim_profiles import (
 )
 from beasy_sched.formats.batsim_versions import is_of_batsim5, profile_from_batsim5
 from beasy_sched.formats.decoding import JsonDecoder, Malformed, check_names
-from beasy_sched.formats.reading import in_file, read_bytes
+from beasy_sched.formats.reading import in_file, is_number, read_bytes
+from beasy_sched.formats.swf_fields import FIELDS_A_ROW
 from beasy_sched.limits import LARGEST_INT
 from beasy_sched.model.choices import BatsimFormat
 from beasy_sched.model.platform import Platform
@@ -92,6 +93,10 @@ def read_workload(path: PathLike, name: str = "w0") -> Workload:
                     "is XML, as platforms are, but a workload is JSON: are platform (-p) and workload (-w)"
                     " swapped?"
                 ) from None
+            if _is_swf(data):
+                raise WorkloadError(
+                    "is an SWF trace: 'beasy-sched generate workload TRACE' makes a workload of it"
+                ) from None
             what = "" if error.line is not None else "not a Batsim workload: "
             raise InputError(path, f"{what}{error}", line=error.line) from None
         del data
@@ -109,6 +114,13 @@ def read_workload(path: PathLike, name: str = "w0") -> Workload:
         as_told = as_batsim_tells if form is BatsimFormat.BATSIM4 else dict
         used = {key: as_told(raw_profiles[key]) for key in raw_profiles if key in profiles}
     return Workload(name, os.fspath(path), nb_res, jobs.sorted(), profiles, used, form, dropped)
+
+
+def _is_swf(data: bytes) -> bool:
+    """Whether text begins with a comment or a row of the Standard Workload Format."""
+    first, _, _ = data.lstrip().partition(b"\n")
+    fields = first.decode("utf-8", "replace").split()
+    return first.startswith(b";") or (len(fields) == FIELDS_A_ROW and all(map(is_number, fields)))
 
 
 @contextmanager

@@ -5,6 +5,7 @@ Every error states what was found and what is expected, with the line where that
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import json
@@ -139,6 +140,8 @@ def _out_of_range(data: bytes, message: str) -> Malformed | None:
 
 def _not_json(data: bytes, message: str) -> Malformed:
     """The error for text that is not valid JSON."""
+    if data.startswith(codecs.BOM_UTF8):
+        return Malformed("begins with a byte order mark, which JSON must not have: save it without one", 1)
     at = _AT_BYTE.search(message)
     if at is None:
         if not data.strip():

@@ -210,8 +210,19 @@ def as_text(data: bytes, path: PathLike | None, *, as_written: bool = False) -> 
     return text if as_written or "\r" not in text else text.replace("\r\n", "\n").replace("\r", "\n")
 
 
+_OTHER_FILES: Final = {
+    b"\x1f\x8b": "is a gzip file: unpack it first",
+    codecs.BOM_UTF16_LE: "is UTF-16 text: save it as UTF-8",
+    codecs.BOM_UTF16_BE: "is UTF-16 text: save it as UTF-8",
+}
+"""Starts of files that are not UTF-8 text, and messages about them."""
+
+
 def not_utf8(data: bytes, at: int) -> str:
     """Return the error message for a byte that is not valid UTF-8."""
+    for start, message in _OTHER_FILES.items():
+        if data.startswith(start):
+            return message
     before = data.rfind(b"\n", 0, at) + 1
     return f"is not UTF-8 text: found the byte 0x{data[at]:02x} as byte {at - before + 1} of the line"
 
@@ -236,9 +247,9 @@ def is_number(text: str) -> bool:
 
 
 def parse_toml(text: str, path: PathLike) -> dict[str, Any]:
-    """Read TOML text; ``path`` is named in errors. Raises InputError."""
+    """Read TOML text, with or without a byte order mark; ``path`` is named in errors. Raises InputError."""
     try:
-        return tomllib.loads(text)
+        return tomllib.loads(text.removeprefix("\ufeff"))
     except tomllib.TOMLDecodeError as error:
         raise InputError(path, f"is not valid TOML: {error}") from None
     except ValueError:  # Python reads no number of more than some thousand digits

@@ -97,7 +97,7 @@ def test_an_empty_file_is_fine(tmp_path):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("not json", "could not be parsed"),
+        ("not json", "could not be parsed: expected .*; 'beasy-sched generate power' makes events"),
         ('[{"type": "x", "timestamp": 1}]', "could not be parsed"),
         ('{"timestamp": 1, "type": "x", "timestamp": 2}', "the name 'timestamp' occurs twice in an object"),
         ('{"timestamp": 1, "type": "a:b", "x": {"y": 1, "y": 1}}', "the name 'y' occurs twice"),

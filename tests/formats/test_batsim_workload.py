@@ -157,6 +157,9 @@ def test_a_part_that_comes_again_and_again_is_counted_once(tmp_path):
     [
         ("", "not valid JSON"),
         ("<?xml version='1.0'?>", "is XML, as platforms are, but a workload is JSON: are"),
+        ("; Version: 2.2\n", "workload.json: is an SWF trace: 'beasy-sched generate workload TRACE' makes"),
+        (" ".join("1" * 18) + "\n" + " ".join("2" * 18), "workload.json: is an SWF trace"),
+        ('\ufeff{"nb_res": 1, "jobs": [], "profiles": {}}', "workload.json:1: begins with a byte order mark"),
         ('{"jobs": [', "not valid JSON"),
         ('{"jobs": [{"id": 1, "subtime": NaN}]}', "not valid JSON"),
         ("[1]", "not a Batsim workload"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import codecs
+import gzip
 import re
 import sys
 from collections.abc import Callable
@@ -122,6 +124,25 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "latin").write_bytes(b"a\xe9b")
     with pytest.raises(InputError, match=r"latin:1: is not UTF-8 text: found the byte 0xe9 as byte 2"):
         read_text(tmp_path / "latin")
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (gzip.compress(b"a = 1"), "t:1: is a gzip file: unpack it first"),
+        (codecs.BOM_UTF16_LE + "é = 1".encode("utf-16-le"), "t:1: is UTF-16 text: save it as UTF-8"),
+        (codecs.BOM_UTF16_BE + "é = 1".encode("utf-16-be"), "t:1: is UTF-16 text: save it as UTF-8"),
+    ],
+)
+def test_what_is_not_utf8_is_told_with_the_remedy(tmp_path: Path, data: bytes, message: str) -> None:
+    (tmp_path / "t").write_bytes(data)
+    with pytest.raises(InputError, match=re.escape(message) + "$"):
+        read_text(tmp_path / "t")
+
+
+def test_toml_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    (tmp_path / "t").write_bytes(codecs.BOM_UTF8 + b"a = 1\r\n")
+    assert parse_toml(read_text(tmp_path / "t"), "t") == {"a": 1}
 
 
 def test_toml_is_refused_with_its_line() -> None:
