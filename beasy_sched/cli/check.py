@@ -113,18 +113,19 @@ def _read(given: _CheckOptions) -> tuple[RunInputs, list[Finding]]:
         shortage = attempt("plan-none", first_plan_shortage, settings, planned, platform)
         problems += [sleep_short(shortage)] if shortage else []
     policy = attempt("policy-bad", _read_policy, given)
-    read_lists = [one for one in lists if one is not None]
+    events = [one for one in lists if one is not None]
+    is_read = len(events) == len(given.events) and (site is not None or not given.site)
     inputs = RunInputs(
         platform=platform,
         workloads=[workload for workload in jobs if workload is not None],
-        events=merge_events(read_lists) if read_lists else None,
+        events=merge_events(events) if events else None,
         energy=given.metering,
         site=site,
         forecast=attempt("forecast-bad", _read_forecast, given, site) if given.forecast and site else None,
         plans=attempt("plan-bad", read_plans, given.plan) if given.plan else None,
         windows=given.windows,
         replan=planned,
-        policy=policy if site or not given.site else None,
+        policy=policy if is_read else None,
     )
     return inputs, problems
 

@@ -208,6 +208,11 @@ def test_files_that_cannot_be_read_are_all_told(place: Path, capsys: pytest.Capt
     assert [line.partition(":")[0] for line in told.err.splitlines()] == ["error"] * 3
 
 
+def test_events_that_cannot_be_read_are_not_missing(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (place / "power.txt").write_text("time;kW\n")
+    assert codes(place, capsys) == ["events-bad"]
+
+
 def test_nothing_to_look_at(capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code("check") == 2
     assert "nothing to check" in capsys.readouterr().err
