@@ -200,7 +200,10 @@ def _load(target: str) -> type[Policy]:
 
 
 def _meant(name: str) -> str:
-    """Return advice for a name that refers to the file of a policy (``./soc.py``, ``soc``), or ""."""
+    """Return advice for a name with options, or that refers to a policy's file (``./soc.py``), or ""."""
+    if " " in name.strip() and "=" in name:
+        called, *options = name.split()
+        return f"options are given separately: {called!r}, with --option {' --option '.join(options)}"
     head, _, class_name = name.partition(":")
     parts = head.removesuffix(".py").replace("/", " ").replace(os.sep, " ").replace(".", " ").split()
     for text in (head, f"{head}.py", f"{'/'.join(parts)}.py", f"{'/'.join(parts[:-1])}.py"):

@@ -92,6 +92,11 @@ def test_an_unknown_name_lists_the_known_ones(name: str) -> None:
     assert all(known in str(found.value) for known in (*built_in(), "theirs", "package.module:Class"))
 
 
+def test_a_name_with_options_says_how_they_are_given() -> None:
+    with pytest.raises(ConfigError, match=r"'easy', with --option priority=slowdown --option backfill=none$"):
+        policy_class("easy priority=slowdown backfill=none")
+
+
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize(
     ("name", "told"),
