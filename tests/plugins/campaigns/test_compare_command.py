@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from small_campaign import SMALL
 from small_site import small_site
 
 from beasy_sched.formats.site_file import default_site_text
-from beasy_sched.plugins.campaigns.commands.compare import _comparison
+from beasy_sched.plugins.campaigns.commands.compare import _CompareProgress, _comparison
 from beasy_sched.plugins.campaigns.comparisons.compared_policy import ComparedPolicy
 from beasy_sched.plugins.campaigns.comparisons.days import POLICIES, GeneratedDays
 from beasy_sched.plugins.campaigns.comparisons.scenarios import scenario_comparison
@@ -163,6 +164,42 @@ def test_own_files_and_a_policy_of_ones_own(tmp_path: Path) -> None:
     single = run(*PROGRAM, *files, "--policy", "mine:Mine", "--no-report", "-o", "one", cwd=tmp_path)
     assert single.returncode == 0, single.stderr
     assert "jobs submitted" in single.stdout
+
+
+def test_policies_that_wait_for_a_process_do_not_run() -> None:
+    with _CompareProgress(3, 2, quiet=True) as progress:
+        for name in ("a", "b", "c"):  # a pool of processes takes one more than it runs
+            progress.began(name)
+        assert progress.where() == "  0 of 3 policies have ended; running: a, b"
+        progress.ended("b", "b: 1 s")
+        assert progress.where() == "  1 of 3 policies have ended; running: a, c"
+
+
+@pytest.mark.parametrize(
+    ("folder", "message"),
+    [("taken/in", "is not a folder: choose another one"), ("a" * 300, "cannot be written: File name too")],
+)
+def test_a_folder_that_cannot_be_made_is_an_error_of_use(
+    folder: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Capture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "taken").touch()
+    assert exit_code("compare", "--quick", "--policy", "easy", "--no-plan", "-o", folder) == 2
+    assert message in capfd.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_command_that_is_not_on_the_path_is_made_available_first(tmp_path: Path) -> None:
+    command = (*PROGRAM, "--quick", "--no-plan", "--no-report", "--policy", "easy", "--policy", "fcfs")
+    activate = Path(sys.prefix, "bin", "activate")
+    hint = f"To make the command beasy-sched available: . {os.path.relpath(activate, tmp_path)}\n"
+    done = run(*command, cwd=tmp_path, variables={"PATH": os.defpath})
+    assert (hint in done.stdout) == activate.exists()
+    (tmp_path / "beasy-sched").write_text("#!/bin/sh\n")
+    (tmp_path / "beasy-sched").chmod(0o755)
+    done = run(*command, cwd=tmp_path, variables={"PATH": f"{tmp_path}{os.pathsep}{os.defpath}"})
+    assert "make the command" not in done.stdout
+    assert "beasy-sched explain out/run/easy" in done.stdout
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ import contextlib
 import functools
 import os
 import shlex
+import shutil
 import sys
 import textwrap
 import time
@@ -573,6 +574,9 @@ def _show_hints(comparison: Comparison) -> None:
     """Print the commands that explain the results."""
     days, policies = comparison.days, comparison.policies
     example = comparison.folder_of(next((p for p in policies if p.label == days.example_policy), policies[0]))
+    activate = os.path.join(sys.prefix, "bin", "activate")
+    if shutil.which("beasy-sched") is None and os.path.exists(activate):
+        print_text(f"To make the command beasy-sched available: . {os.path.relpath(activate)}")
     print_text(f"To see why jobs waited or were killed: beasy-sched explain {example}")
     if (job := days.example_job) is not None:
         print_text(f"To inspect a single job: beasy-sched explain {example} --job {job}")
@@ -585,11 +589,12 @@ class _CompareProgress(contextlib.AbstractContextManager["_CompareProgress"]):
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 
         self._title = f"{total} policies, {jobs} concurrently:"
-        self._total, self._ended = total, 0
+        self._total, self._ended, self._at_a_time = total, 0, jobs
         columns = (BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
-        self._bars = Bars(*columns, where=self._where, quiet=quiet)
+        self._bars = Bars(*columns, where=self.where, quiet=quiet)
         self._task = self._bars.rich.add_task("", total=total)
-        self._running: list[str] = []
+        self._begun: list[str] = []
+        """Policies that run, in front of those that wait for a process."""
 
     def __enter__(self) -> _CompareProgress:
         self._bars.say(self._title)
@@ -599,21 +604,26 @@ class _CompareProgress(contextlib.AbstractContextManager["_CompareProgress"]):
     def __exit__(self, *_: object) -> None:
         self._bars.__exit__(*_)
 
-    def _where(self) -> str:
-        return f"  {self._ended} of {self._total} policies have ended; running: {', '.join(self._running)}"
+    def where(self) -> str:
+        """Return how far the comparison is, and which policies run."""
+        return f"  {self._ended} of {self._total} policies have ended; running: {self._running}"
+
+    @property
+    def _running(self) -> str:
+        return ", ".join(self._begun[: self._at_a_time])
 
     def began(self, policy: str) -> None:
         """Record that a policy started."""
-        self._running.append(policy)
-        self._bars.rich.update(self._task, description=", ".join(self._running))
+        self._begun.append(policy)
+        self._bars.rich.update(self._task, description=self._running)
 
     def ended(self, policy: str, story: str) -> None:
         """Record that a policy ended, and report it."""
-        self._running.remove(policy)
+        self._begun.remove(policy)
         self._ended += 1
         for line in story.splitlines():
             self._bars.say(f"  {line}")
-        self._bars.rich.update(self._task, advance=1, description=", ".join(self._running))
+        self._bars.rich.update(self._task, advance=1, description=self._running)
 
 
 def print_text(text: str, *, indent: str = "  ") -> None:

@@ -195,9 +195,13 @@ class GeneratedDays(DayOptions):
     start: Annotated[str | None, OptionDoc("start within the exports, for example 2019-06-01")] = None
 
     policies: ClassVar[Mapping[str, tuple[str, Sequence[str]]]] = {name: (name, ()) for name in POLICIES}
-    example_job = "17"
     example_policy = None
     given = None
+
+    @property
+    def example_job(self) -> str | None:
+        """A job of the generated ones; None for a trace, whose jobs have other numbers."""
+        return None if self.swf else "17"
 
     @property
     def in_words(self) -> str:
@@ -326,11 +330,13 @@ def shipped_site(name: str) -> str:
 
 
 def make_folder(folder: Path) -> None:
-    """Create the output folder. Raises ConfigError if a file is in the way."""
+    """Create the output folder. Raises ConfigError."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError) as error:
         raise ConfigError(f"--out {folder}: {error.filename} is not a folder: choose another one") from None
+    except OSError as error:
+        raise ConfigError(f"--out {folder}: cannot be written: {error.strerror}") from None
 
 
 def look_at(inputs: DayInputs, commands: Commands) -> int:

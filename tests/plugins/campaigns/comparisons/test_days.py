@@ -26,6 +26,11 @@ def test_the_options_of_a_trace_go_to_its_workload() -> None:
     assert "--max-run-time" not in GeneratedDays(swf=Path("t.swf")).workload_arguments(3.0)
 
 
+def test_a_job_of_a_trace_is_no_example() -> None:
+    assert GeneratedDays().example_job == "17"
+    assert GeneratedDays(swf=Path("t.swf")).example_job is None
+
+
 def test_arrivals_go_to_the_workload_and_all_is_said() -> None:
     chosen = GeneratedDays(arrivals="end", production="worst", sigma_pct=12.5, seed=3)
     asked = chosen.workload_arguments(3.0)
