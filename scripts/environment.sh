@@ -146,7 +146,8 @@ hand_over() {
     if [ "$word" = --help ] || [ "$word" = -h ]; then
       "$BIN/python" -m beasy_sched "$1" --help
       [ -z "${EXTRAS:-}" ] || printf '\n%s\n' "--with-report first installs the packages of the HTML report and of the chart of the plan."
-      printf '\n%s\n' "$(basename "$0") is 'beasy-sched $1' in its own environment. Variables: PYTHON names the Python for it;" \
+      printf '\n'
+      printf '%s\n' "$(basename "$0") is 'beasy-sched $1' in its own environment. Variables: PYTHON names the Python for it;" \
         "BEASY_VENV=DIR uses a ready environment and installs nothing; BEASY_CONSTRAINTS=FILE names the versions" \
         "to install (default: scripts/constraints.txt; empty: the newest)."
       exit

@@ -48,6 +48,15 @@ def rows_of(policies: Iterable[str], text: str) -> dict[str, list[str]]:
     }
 
 
+def test_the_help_ends_with_what_the_script_adds():
+    done = run(RUN, "--help")
+    assert done.returncode == 0, done.stderr
+    *_, options, added = done.stdout.split("\n\n")
+    assert options.startswith("--with-report first installs")
+    assert added.startswith("run is 'beasy-sched compare' in its own environment. Variables: PYTHON names")
+    assert len(added.splitlines()) == 3
+
+
 @pytest.mark.slow
 def test_one_policy_from_any_folder_twice_with_the_same_result(tmp_path: Path):
     traces = []
