@@ -98,7 +98,14 @@ def _results(given: _ConvertOptions, source: str) -> None:
     """Write the results of runs for other programs."""
     from beasy_sched.formats.atomic import write_atomic
     from beasy_sched.formats.file_set import together
-    from beasy_sched.run.exports import PARQUET, csv_pieces, jobs_with_energy, parquet_bytes, swf_pieces
+    from beasy_sched.run.exports import (
+        PARQUET,
+        csv_pieces,
+        failed_among,
+        jobs_with_energy,
+        parquet_bytes,
+        swf_pieces,
+    )
     from beasy_sched.run.results import find_runs
 
     def note(text: str) -> None:
@@ -108,6 +115,9 @@ def _results(given: _ConvertOptions, source: str) -> None:
     if given.swf and given.jobs:
         raise click.UsageError("--swf and --jobs write different files: give one of them")
     runs = find_runs([source])
+    if failed := failed_among(runs.values()):
+        note(f"without the runs that failed: {', '.join(failed)}")
+        runs = find_runs([prefix for prefix in runs.values() if prefix not in failed])
     if given.jobs:
         rows = (row for name, prefix in runs.items() for row in jobs_with_energy(name, prefix, note))
         is_parquet = given.output.endswith(PARQUET)

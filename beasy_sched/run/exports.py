@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, fields
 from typing import Any, Final
 
@@ -74,6 +74,17 @@ def jobs_with_energy(name: str, prefix: str, note: Callable[[str], None]) -> Ite
             energy_j=job.energy_j,
             mean_power_w=job.energy_j / ran_s if ran_s and job.energy_j is not None else None,
         )
+
+
+def failed_among(prefixes: Collection[str]) -> list[str]:
+    """Return the prefixes of runs that failed, and so have no file of jobs; none if all failed."""
+    suffix = run_files.failed_prefix("")
+    failed = [
+        prefix
+        for prefix in prefixes
+        if prefix.endswith(suffix) and not run_files.path_of(prefix, run_files.JOBS).exists()
+    ]
+    return failed if len(failed) < len(prefixes) else []
 
 
 def _rows_of(prefix: str) -> Iterator[JobRow]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -134,6 +135,20 @@ def test_one_trace_for_each_run_of_a_folder(
     assert "has 2 runs, and a file of SWF has one: name a run" in capfd.readouterr().err
     assert exit_code("convert", str(folder), "--swf", "--jobs", "-o", "-") == 2
     assert "give one of them" in capfd.readouterr().err
+
+
+def test_runs_that_failed_are_omitted_and_named(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(folder / "easy", tmp_path / "all/easy")
+    (tmp_path / "all/fcfs").mkdir()
+    shutil.copy(folder / "easy/run_summary.json", tmp_path / "all/fcfs/run_failed_summary.json")
+    assert exit_code("convert", str(tmp_path / "all"), "--jobs", "-o", str(tmp_path / "some.csv")) == 0
+    assert f"note: without the runs that failed: {tmp_path}/all/fcfs/run_failed" in capsys.readouterr().err
+    assert exit_code("convert", str(tmp_path / "all/easy"), "--jobs", "-o", str(tmp_path / "easy.csv")) == 0
+    assert (tmp_path / "some.csv").read_bytes() == (tmp_path / "easy.csv").read_bytes()
+    assert exit_code("convert", str(tmp_path / "all/fcfs"), "--jobs", "-o", str(tmp_path / "none.csv")) == 2
+    assert "only runs that write Batsim's files have jobs" in capsys.readouterr().err
 
 
 def test_users_of_a_workload_that_has_changed_are_unknown(
