@@ -383,7 +383,7 @@ class Guard:
             cost = {"loses_s": losses_s[place]} if losses_s else {"spent_j": spent_j}
             self.actions.append(Kill(job, NO_ENERGY, {**facts, **cost, "saves_j": saves_j[place]}))
             self._to_sleep(job.hosts.ids, NO_ENERGY_FOR_HOSTS, {"killed": job.id})
-        return sum(saves_j[place] for place in chosen)
+        return math.fsum(saves_j[place] for place in chosen)
 
     def _saves_j(self, job: Job) -> float:
         """Energy that the kill of a job saves, J, which may have a notice."""

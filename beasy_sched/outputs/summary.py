@@ -241,7 +241,7 @@ def _plain(value: Any, place: str, depth: int = 0) -> tuple[Any, list[str]]:
 
 def _accounts_apart(power: PowerSide) -> tuple[str, ...]:
     """Warn where the simulator's meters and the daemon's own account differ."""
-    metered_j, own_j = sum(row.record.consumed_j for row in power.trace), power.settled.used_j
+    metered_j, own_j = math.fsum(row.record.consumed_j for row in power.trace), power.settled.used_j
     if abs(own_j - metered_j) <= _ACCOUNTS_APART * max(metered_j, own_j):
         return ()
     apart = (
@@ -460,15 +460,15 @@ def _planned_part(power: PowerSide, plans: PlanStore) -> PlannedPart:
     steps = [(plans[place.window], place.step) for place in places if place is not None]
 
     def kwh(name: str) -> float:
-        return j_to_kwh(float(sum(getattr(plan.power, name)[step] * plan.step_s for plan, step in steps)))
+        return j_to_kwh(math.fsum(getattr(plan.power, name)[step] * plan.step_s for plan, step in steps))
 
-    servers_j = sum(plan.servers.energy_j[step] for plan, step in steps if plan.servers is not None)
+    servers_j = math.fsum(plan.servers.energy_j[step] for plan, step in steps if plan.servers is not None)
     part = PlannedPart(
         steps=len(steps),
         energy_kwh=PlannedEnergyPart(
             production=kwh("renew_w"),
             load=kwh("load_w"),
-            servers=j_to_kwh(float(servers_j)),
+            servers=j_to_kwh(servers_j),
             charged=kwh("charge_w"),
             discharged=kwh("discharge_w"),
             curtailed=kwh("curtailed_w"),
@@ -495,7 +495,7 @@ def _energy_part(account: SessionAccount, power: PowerSide) -> EnergyPart:
     by_use = dict(zip(USES, settled.by_use_j.tolist(), strict=True))
     finished_j, not_done = _finished_j(account, power), tuple(set(JobState) - set(DONE))
     others_j = account.outcomes.energy_j(*not_done, until_s=settled.time_s, running_j=settled.running_j)
-    others_j += sum(settled.running_j.get(job_id, 0.0) for job_id in account.running)
+    others_j += math.fsum(settled.running_j.get(job_id, 0.0) for job_id in account.running)
     if account.lives.is_on:
         energies = _restart_energies(account, power)
         finished_j += energies.useful_j - energies.costs_j
@@ -503,11 +503,11 @@ def _energy_part(account: SessionAccount, power: PowerSide) -> EnergyPart:
     switching_j = by_use["switching off"] + by_use["switching on"]
 
     def total_kwh(name: str) -> float:
-        return j_to_kwh(sum(getattr(record, name) * record.dt_s for record in records))
+        return j_to_kwh(math.fsum(getattr(record, name) * record.dt_s for record in records))
 
     part = EnergyPart(
         production=total_kwh("renew_w"),
-        consumed=j_to_kwh(sum(record.consumed_j for record in records)),
+        consumed=j_to_kwh(math.fsum(record.consumed_j for record in records)),
         consumed_by_own_account=j_to_kwh(settled.used_j),
         finished_jobs=j_to_kwh(finished_j),
         other_jobs=j_to_kwh(others_j),
