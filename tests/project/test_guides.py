@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import click
@@ -81,9 +81,37 @@ def commands(page: str) -> Iterator[list[str]]:
                 yield words[words.index("beasy-sched") + 1 :]
 
 
+def helps(group: click.Group, path: str = "beasy-sched") -> Iterator[tuple[str, str]]:
+    """The help of every command below a group, by its name."""
+    for name in group.list_commands(click.Context(group)):
+        found = group.get_command(click.Context(group), name)
+        assert found is not None
+        yield f"{path} {name}", found.help or ""
+        if isinstance(found, click.Group):
+            yield from helps(found, f"{path} {name}")
+
+
+def examples(text: str) -> Iterator[list[str]]:
+    """The commands of the package among the examples of a help, as words."""
+    for line in text.replace("\\\n", " ").splitlines():
+        words = shlex.split(re.split(r" [>&|]", line)[0], comments=True) if "beasy-sched " in line else []
+        if words[:1] == ["beasy-sched"] and "..." not in words:
+            yield words[1:]
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_commands_and_options_exist(page: Path) -> None:
-    for words in commands(page.read_text("utf-8")):
+    check_options(page.name, commands(page.read_text("utf-8")))
+
+
+@pytest.mark.parametrize(("name", "text"), [*helps(cli)], ids=[name for name, _ in helps(cli)])
+def test_the_options_of_the_examples_in_helps_exist(name: str, text: str) -> None:
+    check_options(name, examples(text))
+
+
+def check_options(place: str, lines: Iterable[list[str]]) -> None:
+    """Fail where a command, or an option of one, does not exist."""
+    for words in lines:
         context, command, rest = click.Context(cli), cli, list(words)
         while isinstance(command, click.Group) and (found := command.get_command(context, rest[0])):
             command, context = found, click.Context(found, parent=context)
@@ -92,9 +120,9 @@ def test_commands_and_options_exist(page: Path) -> None:
             if "--protocol" not in rest:  # Batsim 5 has other options
                 command.make_parser(context).parse_args(args=rest)
         except click.UsageError as error:
-            pytest.fail(f"{page.name}: {shlex.join(words)}: {error.format_message()}")
+            pytest.fail(f"{place}: {shlex.join(words)}: {error.format_message()}")
         assert command is not cli or rest[0] in ("--help", "--version", "."), (
-            f"{page.name}: {shlex.join(words)}: no command"
+            f"{place}: {shlex.join(words)}: no command"
         )
 
 

@@ -72,7 +72,7 @@ def budget(given: _BudgetOptions) -> None:
       beasy-sched generate budget --price prices.csv --kwh 20000 --every 1h \\
           --start 2022-03-07T00:00:00+01:00 --period-end 7d -o budget.csv
       beasy-sched simulate -p platform.xml -w workload.json --policy energybud \\
-          -O budgets=budget.csv -O period_end=7d
+          --option budgets=budget.csv --option period_end=7d
     """
     from beasy_sched.energy.calendar import Calendar
     from beasy_sched.formats.grid_rates import CARBON, PRICE, RateFile, read_rate
