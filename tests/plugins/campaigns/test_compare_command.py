@@ -203,6 +203,15 @@ def test_a_command_that_is_not_on_the_path_is_made_available_first(tmp_path: Pat
 
 
 @pytest.mark.slow
+def test_runs_of_an_earlier_comparison_are_named(tmp_path: Path) -> None:
+    command = (*PROGRAM, "--quick", "--no-plan", "--no-report", "--policy", "easy", "--policy")
+    assert "earlier comparison" not in run(*command, "fcfs", cwd=tmp_path).stdout
+    assert "earlier comparison" not in run(*command, "fcfs", cwd=tmp_path).stdout
+    said = run(*command, "random", cwd=tmp_path).stdout
+    assert "Also in out/run, from an earlier comparison: fcfs\n" in said
+
+
+@pytest.mark.slow
 def test_own_files_that_do_not_fit_together_write_nothing(tmp_path: Path) -> None:
     small_site(tmp_path, jobs=3)
     (tmp_path / "workload.json").write_text("{}")

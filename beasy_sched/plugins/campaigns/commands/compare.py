@@ -568,6 +568,8 @@ def _list_files(comparison: Comparison, compared: Compared, results: str) -> Non
     """Print which files were written."""
     made = [path.name for path in map(Path, compared.inputs.made) if path.exists()]
     print_text(f"Files in {comparison.out}: {', '.join(made)}{'; ' if made else ''}{results}")
+    if earlier := comparison.earlier_runs():
+        print_text(f"Also in {comparison.out}, from an earlier comparison: {', '.join(earlier)}")
 
 
 def _show_hints(comparison: Comparison) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from beasy_sched.errors import BeasyError, ConfigError, Interrupted
+from beasy_sched.formats import run_files
 from beasy_sched.formats.atomic import remove_old, write_atomic
 from beasy_sched.model.choices import OnKill
 from beasy_sched.outputs.tables import Contender, GrowingTable, comparison_markdown, conditions
@@ -176,6 +177,12 @@ class Comparison:
     def folder_of(self, policy: ComparedPolicy) -> Path:
         """Return the folder of a policy's results."""
         return self.out / policy.folder_name
+
+    def earlier_runs(self) -> list[str]:
+        """Return the folders of runs in the output folder that are not of this comparison."""
+        summaries = self.out.glob(f"*/{run_files.path_of('run', run_files.SUMMARY)}")
+        own = {policy.folder_name for policy in self.policies}
+        return sorted(path.parent.name for path in summaries if path.parent.name not in own)
 
     def _run_of(
         self, policy: ComparedPolicy, inputs: DayInputs, commands: Commands, *, logged: bool
