@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -103,7 +104,7 @@ def status_lines(status: CampaignStatus) -> Iterator[str]:
     if status.running_for_s is not None:
         return
     if status.ended < status.runs:
-        yield f"to continue: beasy-sched campaign resume {status.folder}"
+        yield f"to continue: beasy-sched campaign resume {shlex.quote(str(status.folder))}"
     else:
         yield f"the table is {status.table}" if status.table else "the table has not been written yet"
 

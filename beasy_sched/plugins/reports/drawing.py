@@ -5,12 +5,13 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import numpy as np
 
 from beasy_sched.arrays import FloatArray
-from beasy_sched.errors import ConfigError
+from beasy_sched.errors import ConfigError, InputError
 from beasy_sched.extras import load_optional
 
 T = TypeVar("T")
@@ -36,6 +37,14 @@ def check_format(suffix: str) -> None:
     """Raise ConfigError unless a figure can be saved in the format ``suffix``."""
     if _kind(suffix) not in _FORMATS:
         raise ConfigError(f"figure format: found {suffix!r}, expected {', '.join(_FORMATS)}")
+
+
+def check_figure(path: Path) -> None:
+    """Raise BeasyError if a figure cannot be drawn or written; for commands that first work for long."""
+    check_format(path.suffix)
+    load_optional("matplotlib", "beasy-sched[plot]", "drawing")
+    if not path.absolute().parent.is_dir():
+        raise InputError(path, "cannot be written: its folder does not exist; create it first")
 
 
 def new_figure(suffix: str, size: tuple[float, float]) -> Any:

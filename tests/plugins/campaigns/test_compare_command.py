@@ -205,10 +205,11 @@ def test_a_command_that_is_not_on_the_path_is_made_available_first(tmp_path: Pat
 @pytest.mark.slow
 def test_runs_of_an_earlier_comparison_are_named(tmp_path: Path) -> None:
     command = (*PROGRAM, "--quick", "--no-plan", "--no-report", "--policy", "easy", "--policy")
-    assert "earlier comparison" not in run(*command, "fcfs", cwd=tmp_path).stdout
-    assert "earlier comparison" not in run(*command, "fcfs", cwd=tmp_path).stdout
-    said = run(*command, "random", cwd=tmp_path).stdout
-    assert "Also in out/run, from an earlier comparison: fcfs\n" in said
+    for _ in range(2):
+        assert "earlier comparison" not in run(*command, "fcfs", "-o", "my out", cwd=tmp_path).stdout
+    said = run(*command, "random", "-o", "my out", cwd=tmp_path).stdout
+    assert "Also in my out, from an earlier comparison: fcfs\n" in said
+    assert "beasy-sched explain 'my out/easy'\n" in said  # as a shell takes it
 
 
 @pytest.mark.slow
@@ -223,6 +224,24 @@ def test_own_files_that_do_not_fit_together_write_nothing(tmp_path: Path) -> Non
     done = run(*PROGRAM, *files, "--policy", "easy", "--policy", "beasy", cwd=tmp_path)
     assert done.returncode == 2
     assert done.stderr == "beasy-sched: policy 'beasy' requires an offline plan: pass --plan FILE\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--figure", "a.gif"], "figure format: found '.gif', expected png, svg, pdf"),
+        (["--figure", "no/a.png"], "no/a.png: cannot be written: its folder does not exist"),
+        (["--measure", "killed"], "--measure requires --figure FILE"),
+    ],
+)
+def test_a_figure_that_cannot_be_drawn_is_told_before_the_runs(
+    arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Capture
+) -> None:
+    pytest.importorskip("matplotlib")
+    monkeypatch.chdir(tmp_path)
+    assert exit_code("compare", "best-begin", "--policy", "easy", "--policy", "fcfs", *arguments) == 2
+    assert message in capfd.readouterr().err
+    assert [*tmp_path.iterdir()] == []
 
 
 @pytest.mark.slow

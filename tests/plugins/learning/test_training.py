@@ -220,3 +220,13 @@ def test_wrong_input(file, tmp_path, capsys):
     out.write_bytes(whole[:100])
     assert exit_code(*command) == 2
     assert "corrupt or truncated" in capsys.readouterr().err
+
+
+def test_a_figure_that_cannot_be_drawn_is_told_before_the_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("matplotlib")
+    monkeypatch.chdir(tmp_path)
+    assert exit_code("learn", "--policy", "bandit", "-o", "m.msgpack", "--figure", "no/a.svg") == 2
+    assert "no/a.svg: cannot be written: its folder does not exist" in capfd.readouterr().err
+    assert [*tmp_path.iterdir()] == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import shlex
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -240,14 +241,23 @@ def compare(given: _CompareOptions, folder: Path) -> None:
     show_paired(results, given)
 
 
+def check_tables(given: TableOptions) -> None:
+    """Raise UsageError or BeasyError if the figure of a comparison cannot be drawn or written."""
+    from beasy_sched.plugins.reports.drawing import check_figure
+
+    if given.measures and given.figure is None:
+        raise click.UsageError("--measure requires --figure FILE.")
+    if given.figure is not None:
+        check_figure(given.figure)
+
+
 def show_paired(results: PairedResults, given: TableOptions) -> None:
     """Print a comparison's tables, and plot its figure. Raises ConfigError, before it prints."""
     from beasy_sched.formats.atomic import write_atomic
     from beasy_sched.plugins.campaigns.paired_figure import draw_differences
     from beasy_sched.plugins.campaigns.text_tables import markdown_of
 
-    if given.measures and given.figure is None:
-        raise click.UsageError("--measure requires --figure FILE.")
+    check_tables(given)
     if given.figure is not None:
         drawn = draw_differences(results.blocks, results.against, given.figure.suffix, given.measures)
         write_atomic(given.figure, drawn)
@@ -368,7 +378,7 @@ def _go_on(folder: Path, how: _RunOptions) -> None:
     from beasy_sched.plugins.campaigns.campaign import go_on
 
     with (
-        unless_stopped(f"beasy-sched campaign resume {folder}"),
+        unless_stopped(f"beasy-sched campaign resume {shlex.quote(str(folder))}"),
         progress_bar("runs", quiet=how.quiet) as report,
     ):
         outcome = go_on(
@@ -448,7 +458,10 @@ def _tell(outcome: Outcome, quiet: bool) -> None:
             click.echo(line)
     if outcome.failed:
         which = f"{outcome.failed} of {counted(outcome.runs, 'run')} failed"
-        click.echo(f"{which}; for the reasons: beasy-sched campaign status {outcome.folder}", err=True)
+        click.echo(
+            f"{which}; for the reasons: beasy-sched campaign status {shlex.quote(str(outcome.folder))}",
+            err=True,
+        )
     if not quiet:
         ran = counted(outcome.executed, "run") if outcome.executed else "all runs were already finished"
         wrote = f"wrote {outcome.folder / 'runs.parquet'}"

@@ -44,6 +44,7 @@ from beasy_sched.plugins.campaigns.commands.campaign import (
     JobsOption,
     PartOption,
     TableOptions,
+    check_tables,
     executor_of,
     left_text,
     print_warnings,
@@ -359,6 +360,8 @@ def _compare_scenarios(
     _omit(context, sorted(others), "scenarios define their own workload, weather and files")
     require_trace(context, days)
     check_labels(what.policies)
+    how = TableOptions(markdown=what.markdown, figure=shown.figure, measures=shown.measures)
+    check_tables(how)
     out = what.out or Path("out/comparison")
     weather = tuple(path for path in (days.ninja_pv, days.ninja_wind) if path is not None)
     comparison = scenario_comparison(
@@ -381,7 +384,6 @@ def _compare_scenarios(
     if outcome.left:
         print_line(f"{left_text(outcome.left)}; the last part to finish prints the tables")
     else:
-        how = TableOptions(markdown=what.markdown, figure=shown.figure, measures=shown.measures)
         show_paired(comparison.results(), how)
         if not (what.markdown or what.quiet):
             print_text(f"Files in {out}: the tables in {TABLE_NAME}; the runs in {RUNS}/runs.parquet")
@@ -575,7 +577,8 @@ def _list_files(comparison: Comparison, compared: Compared, results: str) -> Non
 def _show_hints(comparison: Comparison) -> None:
     """Print the commands that explain the results."""
     days, policies = comparison.days, comparison.policies
-    example = comparison.folder_of(next((p for p in policies if p.label == days.example_policy), policies[0]))
+    shown = next((each for each in policies if each.label == days.example_policy), policies[0])
+    example = shlex.quote(str(comparison.folder_of(shown)))
     activate = os.path.join(sys.prefix, "bin", "activate")
     if shutil.which("beasy-sched") is None and os.path.exists(activate):
         print_text(f"To make the command beasy-sched available: . {os.path.relpath(activate)}")

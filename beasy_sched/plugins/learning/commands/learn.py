@@ -91,8 +91,12 @@ def learn(context: click.Context, given: _LearnOptions) -> None:
     """
     if context.invoked_subcommand is not None:
         return
+    from beasy_sched.plugins.reports.drawing import check_figure
+
     if given.out is None:
         raise click.UsageError("missing option '-o' / '--output': name the model file to write")
+    if given.figure is not None:
+        check_figure(given.figure)
     model = _train(given, given.out)
     if given.figure is not None:
         _draw(given, model, given.figure)
