@@ -212,8 +212,8 @@ def as_text(data: bytes, path: PathLike | None, *, as_written: bool = False) -> 
 
 _OTHER_FILES: Final = {
     b"\x1f\x8b": "is a gzip file: unpack it first",
-    codecs.BOM_UTF16_LE: "is UTF-16 text: save it as UTF-8",
-    codecs.BOM_UTF16_BE: "is UTF-16 text: save it as UTF-8",
+    codecs.BOM_UTF16_LE: "is not UTF-8 text but UTF-16: save it as UTF-8",
+    codecs.BOM_UTF16_BE: "is not UTF-8 text but UTF-16: save it as UTF-8",
 }
 """Starts of files that are not UTF-8 text, and messages about them."""
 
