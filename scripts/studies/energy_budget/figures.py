@@ -74,7 +74,9 @@ def table_2(results: Results) -> TextTable:
             ours = results.change_pct(measure, algorithm, normalized=theirs is not None)
             row += [f"{ours[0]:+.2f}", "" if theirs is None else f"{theirs:+.2f}"]
         rows.append(tuple(row))
-    note = "If weeks differ much, a normalized AVEbsld can be near or below zero, and its change is arbitrary."
+    note = (
+        "If weeks differ much, a normalized AVEbsld can be near or below zero, and its change is arbitrary."
+    )
     return TextTable("Table II: change by shutdown, % (ours, the paper's)", head, rows, head[1:], note)
 
 
