@@ -1,11 +1,8 @@
 """The page and the picture of the architecture show the house as the import contract has it."""
 
-import importlib.util
 import re
-from importlib.machinery import SourceFileLoader
-from types import ModuleType
 
-import pytest
+import draw_architecture as drawing
 from project.shell import ROOT
 
 from beasy_sched.plugin import own_plugins
@@ -14,17 +11,7 @@ PAGE = (ROOT / "docs/design/architecture.md").read_text("utf-8")
 PICTURE = (ROOT / "docs/design/architecture.svg").read_text("utf-8")
 
 
-@pytest.fixture(scope="module")
-def drawing() -> ModuleType:
-    loader = SourceFileLoader("draw_architecture", str(ROOT / "scripts/draw_architecture"))
-    spec = importlib.util.spec_from_loader(loader.name, loader)
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
-    loader.exec_module(module)
-    return module
-
-
-def test_the_picture_is_up_to_date(drawing: ModuleType):
+def test_the_picture_is_up_to_date():
     """Where this fails, the layers in pyproject.toml have changed: run scripts/draw_architecture."""
     assert drawing.picture() == PICTURE
 
@@ -34,7 +21,7 @@ def test_the_picture_is_readable():
     assert min(sizes) > 9.7
 
 
-def test_every_layer_is_drawn_and_exists(drawing: ModuleType):
+def test_every_layer_is_drawn_and_exists():
     drawn = re.findall(r'font-weight="bold">([\w.-]+)</text>', PICTURE)
     names = [name for row in drawing.layers() for name in row]
     assert drawn[: len(names)] == [drawing.title_of(name) for name in names]
@@ -43,7 +30,7 @@ def test_every_layer_is_drawn_and_exists(drawing: ModuleType):
         assert package.is_dir() or package.with_suffix(".py").exists()
 
 
-def test_every_package_has_a_layer(drawing: ModuleType):
+def test_every_package_has_a_layer():
     names = {name.partition(".")[0] for row in drawing.layers() for name in row}
     own = {path.stem for path in (ROOT / "beasy_sched").iterdir() if not path.name.startswith(("_", "py."))}
     public_names = {plugin.name for plugin in own_plugins()} & own
@@ -54,7 +41,7 @@ def test_every_package_has_a_layer(drawing: ModuleType):
     assert drawn == {plugin.name for plugin in own_plugins()}
 
 
-def test_the_page_names_what_exists(drawing: ModuleType):
+def test_the_page_names_what_exists():
     for package, member in re.findall(r"`(\w+)\.(\w+)`", PAGE):
         if package.islower() and (ROOT / "beasy_sched" / package).is_dir():
             assert list((ROOT / "beasy_sched" / package).glob(f"{member}*"))

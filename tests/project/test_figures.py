@@ -1,11 +1,9 @@
 """The README's pictures, and the script that draws them."""
 
-import importlib.util
 import re
-from importlib.machinery import SourceFileLoader
-from types import ModuleType
 from xml.etree import ElementTree
 
+import draw_figures as drawing
 import pytest
 from project.shell import ROOT
 
@@ -13,17 +11,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 FIGURES = ROOT / "docs/figures"
 
 
-@pytest.fixture(scope="module")
-def drawing() -> ModuleType:
-    loader = SourceFileLoader("draw_figures", str(ROOT / "scripts/draw_figures"))
-    spec = importlib.util.spec_from_loader(loader.name, loader)
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
-    loader.exec_module(module)
-    return module
-
-
-def test_one_picture_after_the_other(drawing: ModuleType):
+def test_one_picture_after_the_other():
     frames = [[("Run", f"a <b> & {n}"), ("", "x" * 200)] for n in range(4)]
     root = ElementTree.fromstring(drawing.animation(frames))
     groups = root.findall(f"{SVG}g")
@@ -54,7 +42,7 @@ def test_the_recording_is_what_watch_shows():
         assert words[1].startswith("beasy; ")
 
 
-def test_the_report_is_a_picture_of_its_first_screen(drawing: ModuleType):
+def test_the_report_is_a_picture_of_its_first_screen():
     data = (FIGURES / "report.png").read_bytes()
     assert data[:8] == b"\x89PNG\r\n\x1a\n"
     size = (int.from_bytes(data[16:20], "big"), int.from_bytes(data[20:24], "big"))
@@ -62,7 +50,7 @@ def test_the_report_is_a_picture_of_its_first_screen(drawing: ModuleType):
     assert len(data) < 300_000
 
 
-def test_the_fan_widens_around_the_forecast(drawing: ModuleType):
+def test_the_fan_widens_around_the_forecast():
     root = ElementTree.parse(FIGURES / "fan.svg").getroot()
     shapes = {each.get("class"): each for each in root if each.get("points")}
     assert {"wide", "narrow", "middle", "actual", "now"} <= {*shapes}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 
 import pytest
 from project.shell import ROOT, run
@@ -19,7 +18,7 @@ def rows(text: str) -> list[list[str]]:
 
 @pytest.mark.slow
 def test_a_quick_table_has_the_rows_of_the_page() -> None:
-    done = run(sys.executable, "scripts/real_site", "--quick", cwd=ROOT)
+    done = run(ROOT / "scripts/real_site", "--quick")
     assert done.returncode == 0, done.stderr
     found, shown = rows(done.stdout), rows(PAGE)
     assert [row[:2] for row in found] == [row[:2] for row in shown]
