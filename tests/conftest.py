@@ -3,9 +3,11 @@
 import os
 import signal
 from collections import Counter
+from collections.abc import Generator
 
 import pytest
 from hypothesis import settings
+from long_first import long_first
 
 from beasy_sched.plugin import own_plugins
 
@@ -21,13 +23,12 @@ for number in (signal.SIGHUP, signal.SIGTERM):
     signal.signal(number, signal.SIG_DFL)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None, None, None]:
     """Mark all but the first cases of sampled tests as slow, and skip tests of missing plug-ins.
 
-    Tests that take minutes are the first, so that the others run beside them.
+    Then order those that were selected.
     """
-    items.sort(key=lambda item: item.get_closest_marker("long") is None)
     cases: Counter[str] = Counter()
     for item in items:
         needed = {name for marker in item.iter_markers("plugins") for name in marker.args}
@@ -38,3 +39,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             cases[test] += 1
             if cases[test] > (sampled.args[0] if sampled.args else 1):
                 item.add_marker(pytest.mark.slow)
+    yield
+    items[:] = long_first(items, int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")))

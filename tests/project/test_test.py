@@ -5,6 +5,7 @@ from pathlib import Path
 
 import parts
 import pytest
+from long_first import long_first
 from project.shell import ROOT, run
 
 STEPS = [
@@ -113,3 +114,23 @@ def test_changed_runs_what_git_names(venv: Path):
 
 def test_apart_runs_all_parts(venv: Path):
     assert check(venv, "--only-tests", "--apart", "-x")[2] == ["python scripts/parts.py apart -x"]
+
+
+class Item:
+    """A test that may be marked as long."""
+
+    def __init__(self, *, is_long: bool) -> None:
+        self.is_long = is_long
+
+    def get_closest_marker(self, name: str) -> str | None:
+        return name if self.is_long else None
+
+
+@pytest.mark.parametrize("count", [0, 3, 20])
+def test_half_of_the_workers_begin_with_long_tests(count: int):
+    items = [Item(is_long=number >= 20 - count) for number in range(20)]
+    for workers in range(1, 6):
+        assert sorted(map(id, long_first(items, workers))) == sorted(map(id, items))
+    begun = [item.is_long for item in long_first(items, 4)]
+    if count == 3:
+        assert [n for n, is_long in enumerate(begun) if is_long] == [0, 1, 5]

@@ -25,8 +25,8 @@ PROGRAMS = ("slurmctld", "slurmd", "munged", "sinfo", "sbatch", "scontrol")
 _PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 PATIENCE_S = 300.0
 """How long something may take that takes a few seconds on an idle machine."""
-LONG = pytest.mark.timeout(1800)
-"""Time limit of tests beside a real Slurm."""
+LONG = (pytest.mark.long, pytest.mark.timeout(1800))
+"""Marks of tests beside a real Slurm, which mostly wait."""
 
 
 def why_not() -> str:

@@ -12,7 +12,7 @@ from plugins.slurm.kill_cases import POLICY
 from plugins.slurm.real_bridge import SITE, all_over, bridge, platform, power_file
 from plugins.slurm.real_cluster import LONG, RealCluster
 
-pytestmark = [pytest.mark.slow, LONG]
+pytestmark = [pytest.mark.slow, *LONG]
 __all__ = ["platform"]  # a fixture
 NOTICE_S = 4
 RESTART = f"\n[restart]\ninterval_s = 6\ndump_s = 1\nread_s = 1\nnotice_s = {NOTICE_S}\n"

@@ -25,7 +25,7 @@ from beasy_sched.outputs.recording import open_recording
 from beasy_sched.protocol.batsim4 import decode_message, decode_reply
 
 __all__ = ["platform"]
-pytestmark = [pytest.mark.slow, LONG]
+pytestmark = [pytest.mark.slow, *LONG]
 
 
 def talk(recording: Path) -> Iterator[tuple[e.Message, d.Reply]]:

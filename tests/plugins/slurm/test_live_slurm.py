@@ -21,7 +21,7 @@ from plugins.slurm.real_bridge import (
 from plugins.slurm.real_cluster import LONG, RealCluster
 
 __all__ = ["platform"]
-pytestmark = [pytest.mark.slow, LONG]
+pytestmark = [pytest.mark.slow, *LONG]
 
 
 def all_asleep(cluster: RealCluster) -> bool:

@@ -14,7 +14,7 @@ from command_line import exit_code
 from plugins.slurm.real_bridge import SERVER, all_over, bridge, power_file, states
 from plugins.slurm.real_cluster import LONG, PATIENCE_S, RealCluster, why_not
 
-pytestmark = [pytest.mark.slow, LONG]
+pytestmark = [pytest.mark.slow, *LONG]
 
 STEP_S = 10
 SITE = """

@@ -11,7 +11,7 @@ from plugins.slurm.real_bridge import SITE, bridge, platform, power_file
 from plugins.slurm.real_cluster import LONG, PATIENCE_S, RealCluster, why_not
 
 __all__ = ["platform"]
-pytestmark = [pytest.mark.slow, LONG]
+pytestmark = [pytest.mark.slow, *LONG]
 
 WATTS = 87.0
 """What each node draws, busy or not; the platform says 50 W and 100 W."""

@@ -16,7 +16,7 @@ from beasy_sched.plugins.slurm.node_sizes import beyond_size, smallest_size
 from beasy_sched.plugins.slurm.records import MARK, SlurmAway, SlurmJob, SlurmNode
 from beasy_sched.plugins.slurm.slurm_commands import CommandFailed
 
-pytestmark = [pytest.mark.slow, LONG]
+pytestmark = [pytest.mark.slow, *LONG]
 Capture = pytest.CaptureFixture[str]
 
 

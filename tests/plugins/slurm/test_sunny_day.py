@@ -18,7 +18,7 @@ from plugins.slurm import sunny_day
 from plugins.slurm.real_cluster import LONG, RealCluster, why_not
 from plugins.slurm.sunny_day import DAY_S, Day
 
-pytestmark = [pytest.mark.slow, pytest.mark.long, LONG]
+pytestmark = [pytest.mark.slow, *LONG]
 
 
 @dataclass(frozen=True)

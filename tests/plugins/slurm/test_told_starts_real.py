@@ -10,7 +10,7 @@ from plugins.slurm.real_bridge import all_over, bridge, platform, states
 from plugins.slurm.real_cluster import LONG, PATIENCE_S, RealCluster
 
 __all__ = ["platform"]
-pytestmark = [pytest.mark.slow, pytest.mark.plugins("foresee"), LONG]
+pytestmark = [pytest.mark.slow, pytest.mark.plugins("foresee"), *LONG]
 OURS = r"start expected (\d+ \w+ )?\d\d:\d\d to (\d+ \w+ )?\d\d:\d\d"
 
 
