@@ -60,8 +60,7 @@ class Processes:
         not end on request is killed after ``patience_s``.
         """
         self.slots, self._limit_s, self._patience_s = jobs, limit_s, patience_s
-        self._scratch = new_scratch_folder()
-        self._scratch_hold = hold(self._scratch.name)
+        self._scratch, self._scratch_hold = new_scratch_folder()
         self._running: dict[Connection, _Task] = {}
         forks = "forkserver" in multiprocessing.get_all_start_methods()
         self._context = multiprocessing.get_context("forkserver" if forks else "spawn")

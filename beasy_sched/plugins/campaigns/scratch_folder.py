@@ -19,15 +19,30 @@ _ALIVE: Final = ".alive"
 """Name of the locked file."""
 
 
-def new_scratch_folder() -> tempfile.TemporaryDirectory[str]:
-    """Create a folder for temporary files, and remove those of killed campaigns."""
+def new_scratch_folder() -> tuple[tempfile.TemporaryDirectory[str], BinaryIO]:
+    """Create a folder for temporary files, held until the second object is closed or the process ends.
+
+    Removes the folders of killed campaigns.
+    """
     _remove_abandoned()
-    return tempfile.TemporaryDirectory(prefix=_PREFIX, ignore_cleanup_errors=True)
+    folder = tempfile.TemporaryDirectory(prefix=_PREFIX, ignore_cleanup_errors=True)
+    alive = Path(folder.name) / _ALIVE
+    # Another campaign sees the file only when it is locked, and so does not remove the folder before.
+    place = alive if sys.platform == "win32" else alive.with_name(f"{_ALIVE}.new")
+    lock_file = _locked(place)
+    if place != alive:
+        place.rename(alive)
+    return folder, lock_file
 
 
 def hold(scratch: str) -> BinaryIO:
-    """Hold the folder until the returned object is closed, or the process ends."""
-    lock_file = (Path(scratch) / _ALIVE).open("ab")
+    """Hold the folder of another process, too, until the returned object is closed or the process ends."""
+    return _locked(Path(scratch) / _ALIVE)
+
+
+def _locked(path: Path) -> BinaryIO:
+    """Open a file, and lock it."""
+    lock_file = path.open("ab")
     if sys.platform != "win32":
         import fcntl
 

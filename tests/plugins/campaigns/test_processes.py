@@ -16,7 +16,7 @@ import pytest
 from studies.energy_budget import study as study
 
 from beasy_sched.errors import InputError, MachineError, PolicyError, machine_error
-from beasy_sched.plugins.campaigns import processes, tasks
+from beasy_sched.plugins.campaigns import processes, scratch_folder, tasks
 from beasy_sched.plugins.campaigns.child_processes import ONE_THREAD
 from beasy_sched.plugins.campaigns.processes import Processes
 from beasy_sched.plugins.campaigns.workers import Failure, work_through
@@ -253,3 +253,21 @@ def test_the_server_does_not_notice_a_sigint(tmp_path: Path) -> None:
         [sys.executable, "server.py"], cwd=tmp_path, capture_output=True, text=True, env=environment
     )
     assert (done.stdout, done.stderr) == ("[1, 2]\n", "")
+
+
+def test_a_new_folder_is_not_abandoned(tmp_path, monkeypatch):
+    """Another campaign begins while this one has a folder, but no lock yet."""
+    fcntl = pytest.importorskip("fcntl")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    lock = fcntl.flock
+
+    def locked_late(file, operation):
+        if operation == fcntl.LOCK_SH:
+            scratch_folder._remove_abandoned()
+        lock(file, operation)
+
+    monkeypatch.setattr(fcntl, "flock", locked_late)
+    folder, held = scratch_folder.new_scratch_folder()
+    with held:
+        scratch_folder.hold(folder.name).close()
+    folder.cleanup()
