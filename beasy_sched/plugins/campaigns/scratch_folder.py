@@ -36,7 +36,7 @@ def new_scratch_folder() -> tuple[tempfile.TemporaryDirectory[str], BinaryIO]:
 
 
 def hold(scratch: str) -> BinaryIO:
-    """Hold the folder of another process, too, until the returned object is closed or the process ends."""
+    """Also hold the folder of another process until the returned object is closed or the process ends."""
     return _locked(Path(scratch) / _ALIVE)
 
 
