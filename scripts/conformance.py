@@ -36,7 +36,7 @@ def whole_run_row(name: str) -> tuple[str, list[str]]:
     run = whole_run(name)
     with tempfile.TemporaryDirectory() as folder:
         outcome = replay_whole_run(run, Path(folder))
-    recorded = [decode_message(told.encode()) for told, _ in run.exchanges]
+    recorded = [decode_message(sent.encode()) for sent, _ in run.exchanges]
     faults = compare_messages(outcome.told[1:], recorded[1:])
     for kind, text in run.csv.items():
         faults += compare_csv(kind, outcome.csv[kind], text)
@@ -72,7 +72,7 @@ def main() -> None:
     if given.batsim is None:
         sys.exit(replay_recordings())
     if not given.batsim.is_file():
-        parser.error(f"--batsim: there is no program {given.batsim}")
+        parser.error(f"--batsim: found no program {given.batsim}")
     sys.exit(run_beside(given.batsim.resolve(), range(given.seed, given.seed + given.runs)))
 
 

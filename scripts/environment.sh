@@ -137,6 +137,15 @@ installing_failed() {
   fail "install the newest versions with BEASY_CONSTRAINTS= (empty). Then run this again"
 }
 
+# Make the environment with some extras, and run a Python script of this folder in it: run_script EXTRAS FILE [ARGUMENT ...]
+run_script() {
+  local file=$2
+  use_environment "$1" "${PYTHON:-}"
+  unset PYTHONPATH PYTHONHOME
+  shift 2
+  exec "$BIN/python" "$ROOT/scripts/$file" "$@"
+}
+
 # Make the environment, and hand over to a command of the program in it: hand_over COMMAND [ARGUMENT ...]
 hand_over() {
   local word
